@@ -92,7 +92,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         return True
     if _is_validation(value) or _is_label(value):
         return False
-    if is_placeholder(value) or is_reference(value, quoted=style in (Style.QUOTED, Style.GIVEN)):
+    if is_placeholder(value) or is_reference(value, quoted=style in (Style.QUOTED, Style.ARGUMENT)):
         return False
     if style in _OF_CODE and is_code(value):
         return False
@@ -102,7 +102,7 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
         return False
     if _is_called_so(value, strength, style):
         return False
-    if style is Style.GIVEN:
+    if style is Style.ARGUMENT:
         style = Style.QUOTED
     if style is Style.LISTED:
         if not has_digit(value) and not (_is_hyphened(value) and value.count("-") > 1):
@@ -140,7 +140,7 @@ def _is_password_slot(strength: Strength, style: Style) -> bool:
 def _is_called_so(value: str, strength: Strength, style: Style) -> bool:
     """Return whether a value is a name in a program. In quotes, or after `=`, a secret may look like a
     name."""
-    if style in (Style.QUOTED, Style.GIVEN):
+    if style in (Style.QUOTED, Style.ARGUMENT):
         return False
     if _is_password_slot(strength, style) or (strength is Strength.PASSWORD and style is Style.PROSE):
         return is_type_name(value)

@@ -32,7 +32,7 @@ class Style(Enum):
     """The value is the cell, the argument or the word after its name."""
     SPACED = "spaced"
     """The value is between quotes, and a space separates it from its name."""
-    GIVEN = "given"
+    ARGUMENT = "argument"
     """The value is in quotes and follows its quoted name as the next argument."""
     LISTED = "listed"
     """The value is between quotes, after its name in a list with further items."""

@@ -255,7 +255,7 @@ _LONGEST_SLOGAN = 80
 _USER_REACH = 160
 """The user is looked for in at most this number of bytes before a password."""
 _NAMED_AGAIN = re.compile(rb"[(\[{]{0,4}([A-Za-z_][\w.-]{1,40})[=:]")
-_BETWEEN_QUOTES = (Style.QUOTED, Style.GIVEN)
+_BETWEEN_QUOTES = (Style.QUOTED, Style.ARGUMENT)
 _USER_OF_LOGIN = re.compile(rb"([a-z][a-z0-9_]{2,31})[:/]")
 _LEAST_PASSWORD = 6
 _OPTION = re.compile(r"[a-z_]+:|--?[a-z]|.*passw", re.IGNORECASE)

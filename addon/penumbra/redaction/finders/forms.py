@@ -394,7 +394,7 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
         if owner and owner[1].lower() not in _NAMING:
             return None  # In `check(kind="token", "…")`, the name is the value of an argument.
         # A list in backticks consists of names of a program.
-        style = Style.APART if match[1] == b"`" else Style.GIVEN
+        style = Style.APART if match[1] == b"`" else Style.ARGUMENT
         value = _no_name(data, read(data, match.end(), match[1], style))
         return value and value._replace(style=Style.LISTED) if _is_listed(data, begin, value) else value
     match = _CSV.match(data, end)

@@ -83,7 +83,7 @@ def edits_of(places: Iterable[tuple[Leaf, Sequence[Stretch]]]) -> Iterator[Edit]
         for leaf, stretches in marked:
             yield from _edits(leaf.document, leaf.value, stretches)
         return
-    # The leaves stand in one string, which is read only once.
+    # One string holds the leaves, and this string is read only once.
     moved: list[Stretch] = []
     at = characters = 0
     for begin, raw, inner, stretches in sorted(inside, key=itemgetter(0)):
