@@ -363,6 +363,8 @@ _MARKED_PRINTABLE = re.compile(_ESCAPE + rb"|" + _SOFT_BREAK)
 _NO_ESCAPE = re.compile(rb"=(?![0-9A-F]{2}|\r?\n)")
 _FULL_LINE = range(72, 76)
 """Numbers of bytes before a soft line break, which programs insert only in long lines."""
+_PADDED = re.compile(rb"(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{4}){5,}[A-Za-z0-9+/]{3}\Z")
+"""This pattern matches base64 before a `=` that pads the base64."""
 
 
 def _quoted_printable(data: bytes) -> Iterator[View]:

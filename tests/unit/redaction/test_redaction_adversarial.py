@@ -81,6 +81,11 @@ def test_a_soft_line_break_in_a_full_line_belongs_to_the_value(lead: str) -> Non
     assert redact(f"password: {value[:10]}=\n{value[10:]} from\n").endswith(f"\n{value[10:]} from\n")
 
 
+def test_the_padding_of_base64_in_a_full_line_is_no_soft_line_break() -> None:
+    line = "pbkdf2_sha256$260000$saltsalt$Zr0kQwvN5nVnXxj0Tn6mYb8s1uVtq2R3pLkJhGfDsAq="
+    assert redact(f"{line}\nPORT=8080\n").endswith("]\nPORT=8080\n")
+
+
 def test_long_token_wrapped_after_enough_of_it() -> None:
     token = "sk-ant" + "-api03-" + contexts.values(12)["urlsafe"] + contexts.values(13)["urlsafe"] + "AA"
     text = f"{'x' * 30} {token[:60]}\n{token[60:]}\nnext line\n"
