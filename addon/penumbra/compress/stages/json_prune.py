@@ -44,8 +44,8 @@ _MORE, _TRIES = 1.5, 8
 
 @dataclass(slots=True)
 class _Tree:
-    """A JSON value as a list of units in the order of the text. A unit for an object, an array or a long
-    string is followed by the units of its members or lines."""
+    """A `_Tree` is a JSON value as a list of units in the order of the text. A unit for an object, an array
+    or a long string is followed by the units of its members or lines."""
 
     above: str = ""
     """The JSON in the row above; empty if there is none."""
@@ -143,9 +143,9 @@ class _Tree:
 def prune(
     text: str, space: int, compared: Callable[[Units], TextFacts] | None = None, above: str = ""
 ) -> str | None:
-    """Return a JSON value in at most `space` bytes; None for other texts, for repeated keys, and if that
-    fails. `compared` returns the facts of units. Without `compared`, the order of the text counts. `above` is
-    the JSON in the row above."""
+    """Return a JSON value in at most `space` bytes; None for other texts, for repeated keys, and if no budget
+    is small enough. `compared` returns the facts of units. Without `compared`, the order of the text counts.
+    `above` is the JSON in the row above."""
     body = text.strip(" \t\r\n")
     tree = _Tree(above)
     try:

@@ -108,7 +108,8 @@ class _Writer:
 
 
 def _rows(sources: Sequence[str]) -> list[Row] | None:
-    """Return the members of each compact object; None if a text is none, or a key is repeated or escaped."""
+    """Return the members of each compact object; None if a text has another form, or if a key is repeated or
+    escaped."""
     rows: list[Row] = []
     lengths: dict[str, int] = {}
     for number, source in enumerate(sources, 1):
@@ -200,7 +201,7 @@ def _inner(values: Sequence[str | None]) -> list[Row] | None:
 
 
 def _shared_prefix(values: Sequence[str | None]) -> str:
-    """Return the common beginning of a column. Empty if the beginning is short or a value is no string."""
+    """Return the common beginning of a column; empty if the beginning is short or a value is no string."""
     strings = [value for value in values if value is not None]
     if len(strings) < len(values) or {value[0] for value in strings} - {'"'} or "\\" in "".join(strings):
         return ""

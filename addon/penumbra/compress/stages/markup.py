@@ -45,8 +45,6 @@ _BLANKS = re.compile(r"[\t\r\n\f\u00a0][ \t\r\n\f\u00a0]*| [ \t\r\n\f\u00a0]+")
 """A pattern for runs of blanks other than one space."""
 _LONGEST_LINK = 300
 """The length in characters of the longest URL that is written."""
-
-
 _LONGEST_LABEL = 240
 """A cell with blocks is written on one line if it has at most this number of characters."""
 _MOST_SPANNED = 1_000

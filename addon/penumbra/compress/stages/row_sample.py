@@ -31,6 +31,15 @@ _COLUMNS = 30
 """At most this number of a table's columns is compared."""
 _FAR = 20
 """A number is odd if it is this many times further from the median than usual."""
+_BLANKS = re.compile(" {2,}")
+_LEAST_CELLS = 3
+"""The smallest number of cells in a row."""
+_WORDS = 8
+"""In each line, this number of words at the beginning is compared."""
+_NOTHING = re.compile(r"0+(?:\.0+)?%?")
+_KINDS = dict.fromkeys("0123456789-", "number") | {sign: sign for sign in ("{", "[", "(", "<", "")}
+"""The kind of a value by its first character."""
+_TRUTHS = {"null": "null", "true": "truth", "false": "truth"}
 _HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;\]]")
 
 
@@ -89,8 +98,8 @@ def _lines(text: str) -> list[str]:
 
 
 def odd(lines: Sequence[str]) -> list[int]:
-    """Return the positions of the lines with an odd value in a column, the oddest first. Values are compared
-    among similar lines: lines with the same number of cells between separators, tabs or runs of blanks, and
+    """Return the positions of the lines with an odd value in a column, the oddest first. Cells are compared
+    among lines with equally many cells between separators, tabs or runs of blanks. Words are compared among
     lines of which nearly all have the same word at one position."""
     found: Counter[int] = Counter()
     for mark in {"\t", "  ", _separator(lines)} - {""}:
@@ -157,22 +166,6 @@ def _odd_values(counts: Mapping[str, int]) -> set[str]:
     return odd | {value for value, distance in distances.items() if usual and distance > _FAR * usual}
 
 
-_BLANKS = re.compile(" {2,}")
-_LEAST_CELLS = 3
-"""The smallest number of cells in a row."""
-_WORDS = 8
-"""In each line, this number of words at the beginning is compared."""
-_NOTHING = re.compile(r"0+(?:\.0+)?%?")
-_KINDS = dict.fromkeys("0123456789-", "number") | {
-    "{": "object",
-    "[": "array",
-    "(": "remark",
-    "<": "name",
-    "": "",
-}
-_TRUTHS = {"null": "null", "true": "truth", "false": "truth"}
-
-
 def _kind(value: str) -> str:
     return _TRUTHS.get(value) or ("nothing" if _NOTHING.fullmatch(value) else _KINDS.get(value[:1], "text"))
 
@@ -195,7 +188,7 @@ def _short(row: str, longest: int) -> str:
 
 def _in_part(row: str, above: str, longest: int) -> str:
     """Return a row in about `longest` characters. A cell with JSON stays JSON if it fits without the members
-    that also stand in the row `above`."""
+    that the row `above` has, too."""
     short = _short(row, longest)
     if short is row:
         return row
