@@ -377,7 +377,7 @@ def _quoted_printable(data: bytes) -> Iterator[View]:
         if not letter and not is_marked:
             # In a text without `=3D`, the `=` of a short line may be that of an empty value, as in `KEY=`.
             begin = data.rfind(b"\n", max(0, at - _FULL_LINE.stop), at) + 1
-            if not breaks_lines or at - begin not in _FULL_LINE:
+            if not breaks_lines or at - begin not in _FULL_LINE or _PADDED.search(data, begin, at):
                 return []
         return [(letter, at, escape.end() - at)]
 
