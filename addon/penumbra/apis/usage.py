@@ -71,7 +71,10 @@ class UsageTable:
         members = document.members(owner)
         for name, extra in hidden.items():
             if not name:
-                _add_each(document, members, extra)
+                for key in extra.keys() & members.keys():
+                    number = document.plain(members[key])
+                    if extra[key] and isinstance(number, int):
+                        document.replace(members[key], number + extra[key])
                 continue
             usage, metrics = document.plain(members.get(name)), last.get(name, {})
             if isinstance(usage, dict):
@@ -85,13 +88,6 @@ class UsageTable:
         if isinstance(total := usage.get(self.total), int):
             grown[self.total] = total + sum(extra.get(name, 0) for name in self.outputs if name in usage)
         return grown
-
-
-def _add_each(document: Document, members: Mapping[str, Raw], extra: Mapping[str, int]) -> None:
-    for name in extra.keys() & members.keys():
-        number = document.plain(members[name])
-        if extra[name] and isinstance(number, int):
-            document.replace(members[name], number + extra[name])
 
 
 def flat(usage: Any, levels: int = _LEVELS) -> dict[str, int]:
