@@ -43,7 +43,7 @@ from penumbra.expand.reference import References
 from penumbra.store import exchanges
 from penumbra.store.exchanges import PastResponse, orphan_key, signature_key, text_hash
 from penumbra.store.exchanges import key as exchange_key
-from penumbra.store.keyed_values import KeyedValues, begun
+from penumbra.store.keyed_values import LATE, SOON, KeyedValues, begun
 from penumbra.store.records import Originals, ToolCallCache, key_of_before
 from penumbra.wire.document import Document
 
@@ -173,7 +173,7 @@ class Expansions:
             chain = before or prefix_hash.of(document)
             declared_at = _declare(wire, document, reference.tool(name), latest, chain, conditions)
         if is_offered and begins and not conditions.counting:
-            await self._exchanges.put(_from_now_on(history, caller, name, declared_at), in_background=True)
+            await self._exchanges.put(_from_now_on(history, caller, name, declared_at), pause=SOON)
         replayed = hidden_exchanges.put_back(wire, document, history, past, _DROP_BETA in conditions.betas)
         # If the provider stores the history, the request does not show its conversation.
         followed = named if named is not None and named.scope == caller.scope else None
@@ -237,7 +237,7 @@ class Expansions:
         if not adopted or not (conditions.at_stake or lost):
             return True
         if not conditions.counting:
-            await self._exchanges.put(_from_now_on(history, caller), in_background=True)
+            await self._exchanges.put(_from_now_on(history, caller), pause=SOON)
         return False
 
     async def leave_undecided(self, caller: Caller, response_id: str) -> None:
@@ -373,8 +373,8 @@ class Expansions:
             # Clients keep the text of a broken-off response but not its calls.
             words = structs.replace(visible, calls=(), tokens=())
             entries[exchange_key(owner, words, before)] = replace(response, hidden=None)
-        is_needed = must_be_found(prepared, done)
-        await self._exchanges.put(entries, in_background=is_needed, can_wait=not is_needed)
+        pause = SOON if must_be_found(prepared, done) else LATE
+        await self._exchanges.put(entries, pause=pause)
         if prepared.threaded and done.ids:
             await self._tool_calls.record(caller.scope, done.made)
         if done.sound and prepared.inherit is not None:

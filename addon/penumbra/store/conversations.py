@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from penumbra.store.keyed_values import KeyedValues, News, Schema
+from penumbra.store.keyed_values import SOON, KeyedValues, News, Schema
 from penumbra.store.table import Clock
 
 _MEMORY = 4_000
@@ -127,7 +127,7 @@ class Conversations:
             states[start] = _after(known.get(start, blank), now, life)
         self._table.note(states)
         due = {each: state for each, state in states.items() if state.written == now}
-        await self._table.put(due, in_background=True)
+        await self._table.put(due, pause=SOON)
 
     async def answered(self, key: bytes) -> None:
         """Store the time at which a response ended. The provider has used its cache until then."""

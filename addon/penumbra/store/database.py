@@ -21,12 +21,8 @@ from typing import Any, TypeVar
 from penumbra import errors
 from penumbra.store.database_file import FAILURES, WARNING_ID, DatabaseFile, Eviction, Lifetime, Merge
 from penumbra.store.key_file import Seal
+from penumbra.store.keyed_values import SOON
 
-_PAUSE = 0.005
-"""Seconds by which writes are delayed. A request can then be sent before its decisions are packed, since both
-tasks need Python's interpreter lock."""
-_LONG_PAUSE = 1.0
-"""Seconds by which writes are delayed that can wait for the transaction of other writes."""
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
@@ -177,26 +173,26 @@ class Database:
             self._begin_waiting()
         return self._thread.submit(self._run, work)
 
-    def later(self, work: Work[object], size: int = 0, rows: int = 1, *, can_wait: bool = False) -> None:
-        """Queue work and return at once. Work that is queued soon after shares its transaction. Unless
-        `can_wait` is true, later calls of `run` and `submit` see the result, and `written` waits for it.
-        `size` is the number of bytes and `rows` the number of rows that the work writes. The rows are dropped
-        if too many bytes wait already."""
+    def later(self, work: Work[object], size: int = 0, rows: int = 1, pause: float = SOON) -> None:
+        """Queue work, which begins after at most `pause` seconds, and return at once. Work that is queued
+        meanwhile shares its transaction. If `pause` is `SOON`, later calls of `run` and `submit` see the
+        result, and `written` waits for it. `size` is the number of bytes and `rows` the number of rows that
+        the work writes. The rows are dropped if too many bytes wait already."""
         if self._unwritten + size > MOST_WAITING:
             self.forgotten += rows
             return
         self._waiting.append(work)
         self._added += size
-        can_wait = can_wait and self._holders == 1
-        self._is_hurried |= not can_wait
+        pause = pause if self._holders == 1 else SOON
+        self._is_hurried |= pause <= SOON
         loop = asyncio.get_running_loop()
-        due = loop.time() + (_LONG_PAUSE if can_wait else _PAUSE)
+        due = loop.time() + pause
         if self._timer is None or due < self._timer.when():
             self._stop_timer()
             self._timer = loop.call_at(due, self._begin_waiting)
 
     async def written(self) -> None:
-        """Wait until all work that `later` queued without `can_wait` is done, or until the disk takes too
+        """Wait until all work that `later` queued with a pause of `SOON` is done, or until the disk takes too
         long."""
         writing = self._begin_waiting() if self._is_hurried else self._writing
         if writing is None or writing.done() or self.hangs:

@@ -89,6 +89,11 @@ def begun(work: Coroutine[Any, Any, V]) -> asyncio.Task[V]:
 
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, zstandard.ZstdError, msgspec.MsgspecError)
 """Errors of `Schema.unpack` on broken data."""
+SOON = 0.005
+"""Seconds by which writes are delayed. A request can then be sent before its decisions are packed, since both
+tasks need Python's interpreter lock."""
+LATE = 1.0
+"""Seconds by which writes are delayed that can wait for the transaction of other writes."""
 _REFRESH_SECONDS = 3_600.0
 _REFRESHES_PER_TTL = 4
 
@@ -146,12 +151,10 @@ class KeyedValues(ABC, Generic[V]):
         read again."""
 
     @abstractmethod
-    async def put(
-        self, values: Mapping[bytes, V], *, in_background: bool = False, can_wait: bool = False
-    ) -> None:
-        """Set values, and return when they are stored durably or the store has failed. With `in_background`,
-        return at once. `Stores.written` then waits for the write. With `can_wait`, return at once, and write
-        the values within a second. Until then, only memory has them."""
+    async def put(self, values: Mapping[bytes, V], *, pause: float | None = None) -> None:
+        """Set values, and return when they are stored durably or the store has failed. With `pause`, return
+        at once, and write the values after at most this number of seconds. `Stores.written` waits for the
+        write if `pause` is `SOON`. Until the write, only memory has the values."""
 
     @abstractmethod
     async def add(self, values: Mapping[bytes, V]) -> None:

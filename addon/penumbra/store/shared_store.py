@@ -553,9 +553,7 @@ class SharedTable(KeyedValues[V]):
             self._memory.put(key, value, now)
         return found
 
-    async def put(
-        self, values: Mapping[bytes, V], *, in_background: bool = False, can_wait: bool = False
-    ) -> None:
+    async def put(self, values: Mapping[bytes, V], *, pause: float | None = None) -> None:
         """See `KeyedValues.put`. Values are written at once in any case, since other proxies may read them.
         Failed writes are repeated later."""
         if values:

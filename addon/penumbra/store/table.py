@@ -23,7 +23,7 @@ import zstandard
 from penumbra.store import database_file
 from penumbra.store.database import Database, DiskAway, Work
 from penumbra.store.database_file import Lifetime, Row
-from penumbra.store.keyed_values import Entry, KeyedValues, Schema
+from penumbra.store.keyed_values import SOON, Entry, KeyedValues, Schema
 
 Clock = Callable[[], float]
 """A function that returns a time in seconds."""
@@ -113,14 +113,12 @@ class Table(KeyedValues[V]):
                     found[key] = newer.value
         return found
 
-    async def put(
-        self, values: Mapping[bytes, V], *, in_background: bool = False, can_wait: bool = False
-    ) -> None:
+    async def put(self, values: Mapping[bytes, V], *, pause: float | None = None) -> None:
         if not values:
             return
         self.note(values)
-        self._later(self._write, values, can_wait=can_wait)
-        if not (in_background or can_wait):
+        self._later(self._write, values, SOON if pause is None else pause)
+        if pause is None:
             await self._database.written()
 
     async def add(self, values: Mapping[bytes, V]) -> None:
@@ -135,7 +133,7 @@ class Table(KeyedValues[V]):
         time."""
         if values and not (unasked or self._database.is_whole):
             return False
-        await self.put(values, in_background=True)
+        await self.put(values, pause=SOON)
         return True
 
     async def touch(self, keys: Sequence[bytes]) -> set[bytes]:
@@ -168,12 +166,10 @@ class Table(KeyedValues[V]):
         self,
         write: Callable[[Mapping[bytes, V], float, Connection], None],
         values: Mapping[bytes, V],
-        *,
-        can_wait: bool = False,
+        pause: float = SOON,
     ) -> None:
         size = _ROW_BYTES * len(values) + sum(map(self._schema.weigh, values.values()))
-        work = partial(write, dict(values), self._clock())
-        self._database.later(work, size, len(values), can_wait=can_wait)
+        self._database.later(partial(write, dict(values), self._clock()), size, len(values), pause)
 
     # Functions that run in the database's thread
 

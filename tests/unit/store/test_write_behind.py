@@ -19,7 +19,7 @@ from penumbra.store.conversations import Conversations
 from penumbra.store.database import Database, DiskAway
 from penumbra.store.database_file import WARNING_ID
 from penumbra.store.decisions import SCHEMA, Decision, Facts
-from penumbra.store.keyed_values import RecentValues
+from penumbra.store.keyed_values import LATE, SOON, RecentValues
 from penumbra.store.records import Originals
 from penumbra.store.table import Table
 
@@ -50,7 +50,7 @@ async def test_the_writes_of_a_turn_share_a_transaction(database: Database) -> N
     said.clear()
     assert await decisions.settle({b"a": KEPT})
     await kept.put(b"o" * 32, {"ref": "text"})
-    await decisions.put({b"b": KEPT}, in_background=True)
+    await decisions.put({b"b": KEPT}, pause=SOON)
     assert "COMMIT" not in said
     assert (await decisions.get([b"a", b"b"])).keys() == {b"a", b"b"}
     await database.written()
@@ -58,7 +58,7 @@ async def test_the_writes_of_a_turn_share_a_transaction(database: Database) -> N
     assert rows(database) == 2
     await database.written()
     # The row is written without a waiting caller, too.
-    await decisions.put({b"c": KEPT}, can_wait=True)
+    await decisions.put({b"c": KEPT}, pause=LATE)
     for _ in range(6_000):
         if rows(database) == 3:
             return
@@ -66,18 +66,18 @@ async def test_the_writes_of_a_turn_share_a_transaction(database: Database) -> N
     raise AssertionError("it is never written")
 
 
-async def test_a_write_that_can_wait_shares_the_transaction_of_a_later_write(database: Database) -> None:
+async def test_a_late_write_shares_the_transaction_of_another_write(database: Database) -> None:
     decisions = Table(database, SCHEMA, 60)
-    await decisions.put({b"a": KEPT}, can_wait=True)
+    await decisions.put({b"a": KEPT}, pause=LATE)
     assert (await decisions.get([b"a", b"unknown"])).keys() == {b"a"}
     await asyncio.wait_for(database.written(), 10)
     assert rows(database) == 0
     await decisions.put({b"b": KEPT})
     assert rows(database) == 2
     # Another engine, which does not have the value in memory, finds it at once.
-    await decisions.put({b"c": KEPT}, can_wait=True)
+    await decisions.put({b"c": KEPT}, pause=LATE)
     database.share(1 << 26)
-    await decisions.put({b"d": KEPT}, can_wait=True)
+    await decisions.put({b"d": KEPT}, pause=LATE)
     assert (await Table(database, SCHEMA, 60).get([b"c", b"d"])).keys() == {b"c", b"d"}
     database.close()
 
@@ -117,7 +117,7 @@ async def test_values_that_are_not_kept_in_memory_are_found_after_their_write(da
 def test_closing_writes_waiting_rows(tmp_path: Path) -> None:
     database = Database(tmp_path / "penumbra.sqlite", 1 << 26)
     decisions = Table(database, SCHEMA, 60)
-    asyncio.run(decisions.put({b"a": KEPT}, in_background=True))
+    asyncio.run(decisions.put({b"a": KEPT}, pause=SOON))
     database.close()
     assert rows(database) == 1
 
@@ -131,7 +131,7 @@ async def test_a_failing_write_leaves_the_others(
     with caplog.at_level(logging.ERROR):
         decisions = Table(database, SCHEMA, 60)
         database.later(fail)
-        await decisions.put({b"a": KEPT}, in_background=True)
+        await decisions.put({b"a": KEPT}, pause=SOON)
         await database.written()
     assert rows(database) == 1
     assert "ValueError" in caplog.text
