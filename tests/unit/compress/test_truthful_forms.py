@@ -268,13 +268,15 @@ def test_a_read_is_numbered_from_where_it_was_asked_for() -> None:
 
 @pytest.mark.parametrize("sign", [": ", "\t", "| ", ":"])
 def test_numbers_that_a_file_may_hold_itself_stay(sign: str) -> None:
-    """The numbers are removed only if the tool writes numbers in this form before every line."""
+    """Numbers are a tool's if the tool writes this form, if tags name the file, or if blanks pad the numbers."""
     text = "\n".join(f"{n}{sign}{row}" for n, row in enumerate(ROWS, 1))
     for tool in ("read_file", "read", "mcp__fs__read_text_file"):
         assert run(text, tool, path="notes/list.txt").text == text
     assert ("line_numbers" in run(text, "Read", file_path="a.py").stages) is (sign == "\t")
     tagged = f"<path>a.py</path>\n<type>file</type>\n<content>{text}\n</content>"
-    assert ("line_numbers" in run(tagged, "read", filePath="a.py").stages) is (sign == ": ")
+    assert "line_numbers" in run(tagged, "read", filePath="a.py").stages
+    own = tagged.replace("<path>a.py</path>\n", "")
+    assert run(own, "read", filePath="a.py").text == own
     padded = "\n".join(f"{n:>6}{sign}{row}" for n, row in enumerate(ROWS, 1))
     assert "line_numbers" in run(padded, "read_file", path="a.py").stages
 
