@@ -99,6 +99,13 @@ def test_new_frames_and_fields_of_a_failure_stay_beside_lines_that_were_shown(de
     assert [line for line in details if line not in short and not line.startswith("    return")] == []
 
 
+def test_the_state_of_things_is_new_although_its_lines_were_shown() -> None:
+    names = ("sail", "keel_2", "mast", "rope_of_4", "hull")
+    lines = [f" M {names[n % 5]}/{names[n % 4]}_{n * 7919:x}/{names[n % 3]}.py" for n in range(60)]
+    states = [watched(lines, shown, command="git status -s") for shown in (None, shown_in(lines))]
+    assert states[0] == states[1]
+
+
 def test_lines_without_facts_are_new_until_they_were_shown() -> None:
     prose = [f"the {word} goes along the river and thinks of nothing" for word in ("fox", "owl", "hen")]
     assert facts.share_new("\n".join(prose), shown_in([])) == 1

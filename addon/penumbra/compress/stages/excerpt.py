@@ -191,8 +191,10 @@ def _bounds(text: str, source: Source) -> tuple[OutputKind, int]:
 
 
 def _as_new(limit: int, text: str, kind: OutputKind, source: Source) -> int:
-    """Return the limit of a text. If the conversation already has most of the text, the limit is smaller."""
-    if kind in _NEW_OR_NOT or source.is_error or source.policy.target_ratio is not None:
+    """Return the limit of a text. If the conversation already has most of the text, the limit is smaller,
+    unless the text shows the state of things."""
+    is_new = kind in _NEW_OR_NOT or source.is_error or prints(source.call.family) == "states"
+    if is_new or source.policy.target_ratio is not None:
         return limit
     least, part = _AS_NEW_OF_RUNS if kind in _OF_RUNS else _AS_NEW
     smallest = min(limit, max(least, int(limit * part)))
