@@ -223,7 +223,7 @@ class _Selector:
         asks: list[Job] = []
         for each in pending:
             task = Task(
-                text=each.base.text,
+                text=str(each.base.text),
                 tool=each.output.tool,
                 intent=each.clean(intent(each.output.arguments)).text if is_aware else "",
                 question=words,

@@ -58,7 +58,7 @@ def original(request: Request, item: Item, redact: Redact) -> str:
     """Return the redacted original of a text, as in `Rewritten.originals`. Raises RedactionError."""
     output = tool_output(request, item)
     clean = cleaner(request, item, output, redact)
-    return pipeline.shorten(output, Policy(mode=Mode.SAFE), clean, lambda text: "").original
+    return str(pipeline.shorten(output, Policy(mode=Mode.SAFE), clean, lambda text: "").original)
 
 
 def lines_before(call: Call, text: str) -> int:

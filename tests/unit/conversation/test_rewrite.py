@@ -38,6 +38,9 @@ def test_a_large_result_shrinks_and_nothing_else_changes():
     (text,) = contents(rewritten)
     assert len(text) < len(SAME) / 5
     assert "199 more times" in text
+    # Values that are kept don't hold the bytes and lines of a `Text`.
+    kept = [*(made.text for made in rewritten.decisions.values()), *rewritten.originals.values()]
+    assert {*map(type, kept)} == {str}
     assert text.endswith("done in 3.1s")
     expected = json.loads(json.dumps(original))
     expected["messages"][2]["content"][0]["content"] = text
