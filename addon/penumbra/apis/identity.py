@@ -101,9 +101,10 @@ class Credentials(Struct, frozen=True):
         """Return the caller's scope. `key` is the installation's key."""
         return _hash(key, ("host", self.host), *(self.found or (("peer", self.peer),)))
 
-    def caller(self, key: bytes, user: str = "") -> Caller:
-        """Return the caller. `user` is the user that the request names."""
-        scope = self.scope(key)
+    def caller(self, key: bytes, user: str = "", scope: bytes = b"") -> Caller:
+        """Return the caller. `user` is the user that the request names. `scope` is the caller's scope if it
+        was made before."""
+        scope = scope or self.scope(key)
         if not self.found:
             return Caller(scope, is_open=True)
         lasting = tuple(_lasting(kind, name, value, user) for kind, name, value in self.found)

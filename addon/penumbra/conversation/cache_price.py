@@ -15,10 +15,10 @@ a cold cache the whole prompt is written in any case.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 
 from penumbra import rules
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
@@ -102,8 +102,14 @@ def _prices(format_name: str, model: str, asks: bool) -> Prices:
 def of_request(format_name: str, model: str, document: Document) -> Prices:
     """Return the prices of the request in a document. Raises KeyError for an unknown format."""
     asked = table()["formats"][format_name].get("asked")
-    may_ask = asked is not None and document.contains(asked["marker"].partition(":")[0].encode())
-    return prices(format_name, model, document.text() if may_ask else b"")
+    return _prices(format_name, model, asked is not None and document.once(_asking(asked["marker"])))
+
+
+@cache
+def _asking(marker: str) -> Callable[[Document], bool]:
+    """Return a function that returns whether a document has a member with this name and value."""
+    name, whole = marker.partition(":")[0].encode(), marker.encode()
+    return lambda document: document.contains(name) and _has(document.text(), whole)
 
 
 def _has(body: bytes, marker: bytes) -> bool:

@@ -161,7 +161,7 @@ class RequestReader:
                 check(document, settings.threads, incoming.headers.get("user-agent", ""))
             metadata = document.members(document.members(document.root).get("metadata"))
             user = document.string(metadata.get("user_id")) or ""
-            caller = incoming.credentials.caller(self._key, user)
+            caller = incoming.credentials.caller(self._key, user, scope)
             request = read.read(document, incoming.api, settings, caller, incoming.threshold, self.values)
             if request and ambiguity.is_ambiguous(request):
                 raise Unreadable("its body has a repeated member on the path to a tool's result")

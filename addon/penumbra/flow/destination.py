@@ -86,12 +86,9 @@ def joined(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
 def fields_of(request: HttpRequest) -> list[tuple[str, str]]:
     """Return the headers with lower-case names, in their order. mitmproxy's own view decodes each header
     several times."""
+    as_text = "utf-8", "surrogateescape"
     fields = request.headers.fields
-    return [(_text(name).lower(), _text(value)) for name, value in fields]
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
+    return [(name.decode(*as_text).lower(), value.decode(*as_text)) for name, value in fields]
 
 
 def query_of(request: HttpRequest) -> dict[str, str]:

@@ -42,7 +42,7 @@ class StatsFile:
     returns the content."""
 
     def __init__(self, path: Path, content: Callable[[], dict[str, Any]]) -> None:
-        self._path = path
+        self._path, self._folder, self._draft = path, path.parent, str(path.with_suffix(".new"))
         self._content = content
         self._due: asyncio.TimerHandle | None = None
         self._written = 0.0
@@ -84,15 +84,14 @@ class StatsFile:
                 self._replace(content)
 
     def _replace(self, content: bytes) -> None:
-        draft = self._path.with_suffix(".new")
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self._draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 with os.fdopen(descriptor, "wb", closefd=False) as file:
                     file.write(content)
-                draft.replace(self._path)
+                os.replace(self._draft, self._path)
             except BaseException:
                 os.close(descriptor)
                 raise

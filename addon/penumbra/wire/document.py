@@ -212,10 +212,9 @@ class Document:
     def _parsed_whole(self, value: Raw) -> bool:
         """If the total size of the parsed containers is too great, as in very deep nesting, parse everything
         in this container and return True."""
-        view = memoryview(value)
-        self._opened += len(view)
-        if self._opened <= max(_MOST_LEVELS * len(self.data), _LEAST_OPENED):
+        if self._opened <= _MOST_LEVELS * len(self.data):
             return False
+        view = memoryview(value)
         opened: list[tuple[int, list[Raw]]] = []
         for token in _TOKEN.finditer(view):
             (start, end), first = token.span(), view[token.start()]
@@ -310,9 +309,10 @@ class Document:
             return read[0].members(read[1])
         known = self._objects.get(id(value))
         if known is None:
-            is_object = memoryview(value)[0] == BRACE
-            known = self._objects[id(value)] = value, _OBJECT.decode(value) if is_object else {}
-            if known[1] and self._parsed_whole(value):
+            view = memoryview(value)
+            known = self._objects[id(value)] = value, _OBJECT.decode(view) if view[0] == BRACE else {}
+            self._opened += len(view) if known[1] else 0
+            if self._opened > _LEAST_OPENED and known[1] and self._parsed_whole(value):
                 known = self._objects[id(value)]
         return known[1]
 
@@ -328,9 +328,10 @@ class Document:
             return read[0].items(read[1])
         known = self._arrays.get(id(value))
         if known is None:
-            is_array = memoryview(value)[0] == BRACKET
-            known = self._arrays[id(value)] = value, _ARRAY.decode(value) if is_array else []
-            if known[1] and self._parsed_whole(value):
+            view = memoryview(value)
+            known = self._arrays[id(value)] = value, _ARRAY.decode(view) if view[0] == BRACKET else []
+            self._opened += len(view) if known[1] else 0
+            if self._opened > _LEAST_OPENED and known[1] and self._parsed_whole(value):
                 known = self._arrays[id(value)]
         return known[1]
 
