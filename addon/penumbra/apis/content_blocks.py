@@ -155,7 +155,9 @@ class BlockTurns(Turns):
 
     def _block(self, kind: EventKind, event: Event, document: Document) -> Iterable[Event]:
         members, seen = event.members, self.seen
-        index = document.plain(members.get(self.index))
+        # An event is small and is decoded once.
+        value = document.plain(document.root)
+        index = value.get(self.index) if members else None
         if not isinstance(index, int):
             return (event,)
         if kind is EventKind.BLOCK_BEGINS or index not in seen.latest:
@@ -165,9 +167,7 @@ class BlockTurns(Turns):
         seen.open = at if kind is not EventKind.BLOCK_ENDS else -1
         if kind is EventKind.BLOCK_BEGINS:
             self._begin(at, document, members.get(self.begins))
-        elif kind is EventKind.BLOCK_GROWS and isinstance(
-            delta := document.plain(members.get("delta")), dict
-        ):
+        elif kind is EventKind.BLOCK_GROWS and isinstance(delta := value.get("delta"), dict):
             seen.blocks[at][1].add(delta)
         if at in seen.hidden:
             return ()

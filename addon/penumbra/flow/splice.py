@@ -344,7 +344,8 @@ class SpliceStream(HttpStream):
                 return
         self.quiet &= not isinstance(event, ResponseData)
         yield from super().state_stream_response_body(event)
-        if isinstance(event, ResponseData) and (yield from self._break_off()):
+        if isinstance(event, ResponseData) and (failure := self._failure()):
+            yield from self._break_off(failure)
             # The upstream could send bytes for a long time after the break, so its stream is reset.
             code = RequestProtocolError.code
             gone = RequestProtocolError(self.stream_id, "the response can't be read", code)
@@ -398,7 +399,8 @@ class SpliceStream(HttpStream):
         if turn.out and self.session.live:
             self.quiet = False
             yield SendHttp(ResponseData(self.stream_id, turn.out), self.context.client)
-        if (yield from self._break_off()):
+        if failure := self._failure():
+            yield from self._break_off(failure)
             return
         if turn.following is not None:
             yield from self._continue(turn.following)
@@ -412,16 +414,16 @@ class SpliceStream(HttpStream):
             self.response_body_buf += turn.body
             yield from super().state_consume_response_body(end)
 
-    def _break_off(self) -> layer.CommandGenerator[bool]:
-        """If the response can't be completed, break it off as mitmproxy does after a broken upstream
-        connection. Return whether the response was broken off."""
+    def _failure(self) -> str:
+        """Return the reason why the response can't be completed; empty if there is none."""
         state = states.of(self.flow)
-        if state is None or not state.broken:
-            return False
+        return "" if state is None else state.broken
+
+    def _break_off(self, failure: str) -> layer.CommandGenerator[None]:
+        """Break the response off as mitmproxy does after a broken upstream connection."""
         self.wakeup = self.session = self.running = None
         code = ResponseProtocolError.code
-        yield from self.handle_protocol_error(ResponseProtocolError(self.stream_id, state.broken, code))
-        return True
+        yield from self.handle_protocol_error(ResponseProtocolError(self.stream_id, failure, code))
 
     def _continue(self, flow: http.HTTPFlow) -> layer.CommandGenerator[None]:
         self.server_state = self.state_continue

@@ -15,6 +15,8 @@ from typing import Protocol
 import brotli
 import zstandard
 
+from penumbra.short_texts import remembered
+
 MOST_CODINGS = 3
 """The greatest number of nested codings of a body."""
 _PIECE = 65_536
@@ -36,6 +38,7 @@ class OverLimit(NotDecodable):
     """Raised if the decoded body exceeds the limit."""
 
 
+@remembered(256)
 def codings(header: str) -> tuple[str, ...]:
     """Return the codings of a Content-Encoding header in the order in which they were applied."""
     names = (name.strip().lower() for name in header.split(","))

@@ -75,10 +75,8 @@ class Edit(NamedTuple):
 class Edits(list[Edit]):
     """An `Edits` is a list of edits, in the order of their making. The edits do not overlap."""
 
-    def __init__(self, edits: Iterable[Edit] = ()) -> None:
-        super().__init__(edits)
-        self._places: list[tuple[int, int]] = []
-        self._noted: Edit | None = None
+    _places: list[tuple[int, int]] | None = None
+    _noted: Edit | None = None
 
     def overlap(self, start: int, end: int) -> bool:
         """Return whether an edit overlaps the range from `start` to `end`."""
@@ -88,14 +86,16 @@ class Edits(list[Edit]):
 
     def last_before(self, end: int) -> tuple[int, int] | None:
         """Return the range of the last edit that begins before an offset, or None."""
-        noted = len(self._places)
+        places = self._places or []
+        noted = len(places)
         if noted > len(self) or (noted and self[noted - 1] is not self._noted):
-            self._places, noted = [], 0
+            places, noted = [], 0
         for edit in self[noted:]:
-            insort(self._places, (edit.start, edit.end))
+            insort(places, (edit.start, edit.end))
             self._noted = edit
-        at = bisect_left(self._places, (end, 0))
-        return self._places[at - 1] if at else None
+        self._places = places
+        at = bisect_left(places, (end, 0))
+        return places[at - 1] if at else None
 
 
 def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
