@@ -143,8 +143,7 @@ ENDED_EARLY = "the upstream ended its response early"
 ENDED_IN_AN_ERROR = "the upstream ended its response with an error"
 
 
-@dataclass(frozen=True, slots=True)
-class CacheDiagnosis:
+class CacheDiagnosis(Struct, frozen=True):
     """The provider's comparison of a prompt with an earlier prompt, which the request names."""
 
     cause: str = ""
@@ -271,8 +270,7 @@ class Hidden(msgspec.Struct, frozen=True):
     """True if the response was never completed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reasoning:
+class Reasoning(Struct, frozen=True):
     """A piece of reasoning in a request. Some APIs refuse a request in which a response ends with
     reasoning."""
 

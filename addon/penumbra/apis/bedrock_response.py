@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from penumbra.apis import anthropic
 from penumbra.apis.anthropic import AnthropicArguments, AnthropicTurns
@@ -212,8 +212,7 @@ _ERROR = b'{"type":"error"}'
 """This event replaces an exception, because the reader expects events of Anthropic's API."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """A `Chunk` is a message of InvokeModel, with the JSON of Anthropic's event in it."""
 
     message: StreamMessage

@@ -16,7 +16,6 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from typing import Any
@@ -183,8 +182,7 @@ def _cookies(value: str) -> list[tuple[str, str]]:
     return sorted((name, content) for name, _, content in pairs if name and name.lower() not in unlike)
 
 
-@dataclass(frozen=True, slots=True)
-class _CredentialRules:
+class _CredentialRules(Struct, frozen=True):
     headers: frozenset[str]
     queries: frozenset[str]
     words: frozenset[str]

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from msgspec import Raw, structs
+from msgspec import Raw, Struct, structs
 
 from penumbra.apis.base import Event, InjectedCall, Turn
 from penumbra.apis.parts import short_hash
@@ -63,8 +63,7 @@ def call_token(document: Document, call: Part) -> str:
     return short_hash(call.name or None, document.plain(call.arguments))
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(Struct, frozen=True):
     """A `Noted` describes the content of one piece."""
 
     texts: Sequence[Raw] = ()

@@ -13,7 +13,7 @@ Events that describe the response get the id of the first turn.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import Any
 
@@ -140,7 +140,7 @@ class ResponsesFormat(ApiFormat):
             # A call without a name has the type of a tool, so the type is the name.
             item = document.members(messages[call.turn].value)
             name = document.string(item.get("name") or item["type"])
-            yield replace(call, name=name or "")
+            yield structs.replace(call, name=name or "")
 
     def tools(self, request: Document) -> Tools:
         top = request.top

@@ -11,7 +11,6 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -114,8 +113,7 @@ class Conversation(Struct, frozen=True):
     """The calls that have an id, by this id."""
 
 
-@dataclass(frozen=True, slots=True)
-class PastCall:
+class PastCall(Struct, frozen=True):
     turn: int
     """Index of the call's message."""
     name: str

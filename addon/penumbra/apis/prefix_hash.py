@@ -178,8 +178,7 @@ def _link(state: bytes, tag: bytes, *parts: bytes) -> bytes:
     return hashlib.blake2b(text, digest_size=16, person=b"penumbra chain").digest()
 
 
-@dataclass(frozen=True, slots=True)
-class _HistoryRules:
+class _HistoryRules(Struct, frozen=True):
     transparent: frozenset[str]
     ignored: frozenset[str]
     texts: frozenset[str]

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from msgspec import Struct
+
 from penumbra import rules
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.formats import REQUESTS
@@ -37,8 +39,7 @@ _MODEL = LinearText(r"/models?/(?:(arn:.+)/[a-z-]+$|([^/]+?)(?::[a-zA-Z]+)?(?:/|
 """The id of a model in a path. On Amazon Bedrock, the id may be an ARN with an unescaped slash."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cache:
+class Cache(Struct, frozen=True):
     """A `Cache` describes how a provider caches prompts."""
 
     explicit: bool
@@ -145,8 +146,7 @@ def claims_json(content_type: str) -> bool:
     return not content_type or "json" in content_type.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Other:
+class Other(Struct, frozen=True):
     """An `Other` is one kind of request that is no LLM call."""
 
     id: str
@@ -157,8 +157,7 @@ class Other:
     """True if bodies are files. Only batches of requests in them are then searched for secrets."""
 
 
-@dataclass(frozen=True, slots=True)
-class SocketKind:
+class SocketKind(Struct, frozen=True):
     """A `SocketKind` is one kind of WebSocket whose frames are searched for secrets."""
 
     id: str

@@ -7,8 +7,9 @@ names of the error, the delay, and a message in Penumbra's words.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeGuard
+
+from msgspec import Struct
 
 from penumbra.apis.base import Failure
 from penumbra.wire.json_values import NotJson, decode, encode
@@ -64,8 +65,7 @@ def by_status(names: Mapping[str, int]) -> dict[int, str]:
     return {status: name for name, status in names.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedError:
+class DescribedError(Struct, frozen=True):
     """A `DescribedError` is an error without the provider's words."""
 
     status: int | None

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 import re2
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from penumbra import rules
 from penumbra.linear import LinearText, without_surrogates
@@ -30,8 +30,7 @@ _MOST = 64
 """The greatest number of results in one text that are shortened separately."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """A `Passage` is a part of a string that is a result or may contain results."""
 
     value: Raw
@@ -54,8 +53,7 @@ class Passage:
         return encode({"command": self.command}).decode("utf-8") if self.command else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     needs: str
     opens: Any
     closes: Any

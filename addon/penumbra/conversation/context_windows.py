@@ -11,7 +11,6 @@ near the window that they expect. If a refusal has named a smaller limit, the cl
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
@@ -105,8 +104,7 @@ def bounds(limits: LearnedLimits, window: Window, *, again: bool, learn: Learn |
     return Bounds(min((limit for limit in tokens if limit), default=0), limits.bytes, again, learn)
 
 
-@dataclass(frozen=True, slots=True)
-class UsageScale:
+class UsageScale(Struct, frozen=True):
     """A `UsageScale` multiplies the input tokens that a client gets. All its fields are in tokens."""
 
     limit: int

@@ -143,8 +143,7 @@ class Accepted(Struct, frozen=True):
         return entry.item.text if decision is None or decision.text is None else decision.text
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """A `Refused` is Penumbra's own response to a request that is not sent."""
 
     status: int

@@ -9,11 +9,10 @@ user's missing messages. Earlier summaries are not shortened.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from penumbra import rules
 from penumbra.apis.api_format import ApiFormat
@@ -40,8 +39,7 @@ _EXCERPT = 500
 _LEADING = ("system", "developer")
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(Struct, frozen=True):
     """A `Compaction` is the kind of a request for a summary."""
 
     id: str
@@ -139,8 +137,7 @@ def _texts_of(document: Document, parts: Iterable[Part]) -> list[str]:
 # The budget
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
+class _Message(Struct, frozen=True):
     """A `_Message` is one message, its shortened form, and the calls that it makes and answers."""
 
     source: bytes

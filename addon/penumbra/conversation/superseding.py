@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from penumbra.compress.calls.classify import classify
 from penumbra.compress.calls.tools import one_spelling, tool_rules
@@ -26,8 +27,7 @@ _LONG = 200
 """If the name of a group has more characters than this, a hash replaces the arguments in the name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """A `Result` is one result text with the call that it answers."""
 
     call_id: str
@@ -37,8 +37,7 @@ class Result:
     unread: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Newer:
+class Newer(Struct, frozen=True):
     """A `Newer` is the call that has superseded a result."""
 
     call_id: str

@@ -51,8 +51,7 @@ class ComparedPrompt:
         return next((index for index, (before, now) in enumerate(pairs) if before != now), None)
 
 
-@dataclass(frozen=True, slots=True)
-class ColdTurn:
+class ColdTurn(Struct, frozen=True):
     """A `ColdTurn` is a request that changes earlier results because the cache seems to have expired."""
 
     head: int
@@ -94,8 +93,7 @@ class Prompt(Struct, frozen=True):
         return ("", self.messages[1]) if len(self.messages) > 1 else (self.model, b"")
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(Struct, frozen=True):
     """A `Miss` counts the tokens that should have come from the cache but did not, and names the cause."""
 
     cause: str

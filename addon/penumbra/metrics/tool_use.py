@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from msgspec import Struct
+
 from penumbra import rules
 from penumbra.linear import LinearText
 from penumbra.metrics.amounts import label
@@ -22,8 +24,7 @@ _MOST_GROUPS = 100
 Tree = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredTool:
+class DeclaredTool(Struct, frozen=True):
     name: str
     tokens: int
 

@@ -96,10 +96,6 @@ class Decoder:
             raise
 
     @property
-    def has_codings(self) -> bool:
-        return bool(self._steps)
-
-    @property
     def is_complete(self) -> bool:
         """True if every coding has reached its end and no bytes follow."""
         return self._error is None and all(step.is_complete for step in self._steps)
@@ -285,7 +281,7 @@ def decoder(header: str, limit: int = MOST_BYTES) -> Decode | None:
         undone = Decoder(header, limit)
     except NotDecodable:
         return None
-    return undone.feed if undone.has_codings else bytes
+    return undone.feed if codings(header) else bytes
 
 
 def acceptable(header: str) -> str:

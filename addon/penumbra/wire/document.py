@@ -490,10 +490,6 @@ class Document:
     def is_string(value: Raw) -> bool:
         return memoryview(value)[0] == QUOTE
 
-    @staticmethod
-    def is_object(value: Raw) -> bool:
-        return memoryview(value)[0] == BRACE
-
     def is_filled(self, value: Raw) -> bool:
         """Return whether a value is an object or array that is not empty. With amendments, each counts as
         such."""

@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from msgspec import Struct
 
 from penumbra.wire.request_path import normal
 
@@ -231,8 +232,7 @@ def _event(raw: bytes) -> SseEvent:
     return SseEvent(raw, name.decode("utf-8", "replace"), b"\n".join(data) if data else None)
 
 
-@dataclass(frozen=True, slots=True)
-class JsonLine:
+class JsonLine(Struct, frozen=True):
     raw: bytes
     """The bytes of the line in the stream, with the line break."""
     is_part: bool = False
@@ -266,8 +266,7 @@ _OUTSIDE = re.compile(rb'["{}\[\]]')
 _INSIDE = re.compile(rb'["\\]')
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayItem:
+class ArrayItem(Struct, frozen=True):
     """An `ArrayItem` is one item of a streamed JSON array, or the end of the array."""
 
     raw: bytes
