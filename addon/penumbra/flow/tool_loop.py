@@ -64,8 +64,8 @@ class LoopedResponse:
     retries: int = 0
     portions: Portions = field(default_factory=Portions)
     done: Done | None = None
-    end: Callable[[TurnEnd], bool] | None = None
-    """The function for `ended`; None if the hook ends every turn."""
+    ended: Callable[[TurnEnd], bool] = lambda turn: False
+    """The function that ends a turn without the hook, as in `Session`."""
 
     @classmethod
     def of(cls, accepted: Accepted, handle: EngineHandle) -> LoopedResponse | None:
@@ -92,9 +92,6 @@ class LoopedResponse:
         data = self.loop.keep_alive if self.loop else b""
         self.shown += data
         return data
-
-    def ended(self, turn: TurnEnd) -> bool:
-        return self.end is not None and self.end(turn)
 
 
 MOST_RETRIES = 2
@@ -324,7 +321,7 @@ class ToolLoopStep(Step):
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         state.session = LoopedResponse.of(accepted, state.handle)
         if state.session is not None:
-            state.session.end = self.ended
+            state.session.ended = self.ended
             hidden_requests.watch(flow.client_conn)
             bodies.ask_for_codings(flow.request)
 
@@ -386,12 +383,13 @@ class ToolLoopStep(Step):
         looped = looped_by(state) if state is not None else None
         if state is None or looped is None or looped.loop is None:
             return True
+        if turn.continuation is not None:
+            return False
         with contained(_log, _NOT_CONTINUED):
-            if turn.continuation is None and not looped.live:
+            if not looped.live:
                 looped.plain = bodies.plain_body(turn.flow, turn.body)
-                if looped.plain is None:
-                    turn.ended = Done(turn.body, sound=False)
-            if turn.continuation is not None or _is_large(looped, looped.loop):
+                turn.ended = Done(turn.body, sound=False) if looped.plain is None else None
+            if len(looped.loop.request) + len(looped.plain or b"") > _LARGE:
                 return False
             try:
                 turn.ended = turn.ended or _end(looped, looped.loop)
@@ -413,10 +411,9 @@ class ToolLoopStep(Step):
         except Exception as error:
             step = _failed(looped.loop, error)
         if isinstance(step, Done):
-            await self._turns.keep(looped, step)
             _show_end(turn, state, looped, step)
-            return
-        if isinstance(step, Continue):
+            await self._turns.keep(looped, step)
+        elif isinstance(step, Continue):
             turn.following = _continuation(turn.flow, state, step.request, looped)
             turn.out = step.out
             looped.shown += turn.out
@@ -485,10 +482,6 @@ class ToolLoopStep(Step):
         if (body := b"".join(shown)) != plain:
             flow.response.raw_content = body
             bodies.replace_document(flow, step)
-
-
-def _is_large(looped: LoopedResponse, loop: ToolLoop) -> bool:
-    return len(loop.request) + len(looped.plain or b"") > _LARGE
 
 
 def _end(looped: LoopedResponse, loop: ToolLoop) -> Ask | Broken | Done:
