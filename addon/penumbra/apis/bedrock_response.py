@@ -11,10 +11,10 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from penumbra.apis import anthropic
 from penumbra.apis.anthropic import AnthropicArguments, AnthropicTurns
@@ -204,7 +204,7 @@ def raised(message: StreamMessage) -> Failure:
 
 
 CONVERSE = Responses(ConverseTurns, ConverseArguments, lambda: Framing(MessageReader))
-INVOKE_USAGE = replace(
+INVOKE_USAGE = structs.replace(
     anthropic.USAGE,
     beside={"amazon-bedrock-invocationMetrics": ("outputTokenCount", "invocationLatency")},
 )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Any, ClassVar
 
+import msgspec
 from msgspec import Raw, Struct, structs
 
 from penumbra.apis.base import CacheDiagnosis, Event, InjectedCall, MadeCall, Turn
@@ -69,13 +70,12 @@ class Content(Struct, frozen=True):
     """True if a later request may contain the block. The API refuses texts without a visible character."""
 
 
-@dataclass(slots=True)
-class _Turn:
-    blocks: list[tuple[int, Block]] = field(default_factory=list)
+class _Turn(Struct):
+    blocks: list[tuple[int, Block]] = msgspec.field(default_factory=list)
     """The blocks with their numbers, in the order of their beginnings."""
-    latest: dict[int, int] = field(default_factory=dict)
+    latest: dict[int, int] = msgspec.field(default_factory=dict)
     """Maps a number to the position of its last block in `blocks`. Some servers repeat numbers."""
-    hidden: set[int] = field(default_factory=set)
+    hidden: set[int] = msgspec.field(default_factory=set)
     """The positions of the blocks that are calls of the injected tool."""
     shows_calls: bool = False
     open: int = -1

@@ -13,10 +13,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import msgspec
 import orjson
 from cachetools import LRUCache
 from msgspec import Raw, Struct
@@ -62,14 +62,13 @@ class Piece(Struct, frozen=True):
     """The digest of the client's message; empty if no part of the message is hashed."""
 
 
-@dataclass(slots=True)
-class Links:
+class Links(Struct):
     """A `Links` computes the hashes of the messages that are added to it."""
 
     referable: bool
     """True if ids may replace responses in later requests. Then only the client's messages are hashed."""
     _history: list[bytes]
-    _calls: list[bytes] = field(default_factory=lambda: [START])
+    _calls: list[bytes] = msgspec.field(default_factory=lambda: [START])
     _text: bytes = b""
     _made: tuple[bytes, ...] = ()
     """`_text` and `_made` have the text and the calls of the unfinished response."""
@@ -275,13 +274,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-@dataclass(slots=True)
-class _Words:
+class _Words(Struct):
     """A `_Words` computes the hash of the content of a client's message."""
 
     digest: Any
     any: bool = False
-    _texts: list[bytes] = field(default_factory=list)
+    _texts: list[bytes] = msgspec.field(default_factory=list)
 
     def read(self, value: Any, loose: bool) -> None:
         """Hash a value. With `loose`, text that may change from request to request is left out."""

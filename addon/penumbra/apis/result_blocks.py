@@ -12,13 +12,13 @@ import binascii
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, NamedTuple
 
+import msgspec
 import re2
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from penumbra import rules
 from penumbra.linear import QUIET
@@ -52,8 +52,7 @@ def knowledge() -> dict[str, Any]:
     return loaded
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A `Block` is a result without the parts that are not searched."""
 
     value: Raw
@@ -163,15 +162,14 @@ def reads_result(caller: Any) -> bool:
     return bool(kind) and kind not in knowledge()["callers"]
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """A `_Reader` writes one result as a text."""
 
     document: Document
     known: frozenset[int]
     """The offsets of the texts that other code searches."""
-    pieces: list[bytes] = field(default_factory=list)
-    places: list[tuple[int, int] | None] = field(default_factory=list)
+    pieces: list[bytes] = msgspec.field(default_factory=list)
+    places: list[tuple[int, int] | None] = msgspec.field(default_factory=list)
     worthy: bool = False
     """True if the text has a value that must be searched."""
 

@@ -8,10 +8,10 @@ stopped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+import msgspec
 from msgspec import Raw, Struct
 
 from penumbra.wire.document import Document
@@ -23,8 +23,7 @@ Metrics = dict[str, dict[str, int]]
 """For each object with counts, its numbers by name. The name of a nested number is `outer.inner`."""
 
 
-@dataclass(frozen=True, slots=True)
-class UsageTable:
+class UsageTable(Struct, frozen=True):
     """A `UsageTable` says where the token counts of an API are, and what they count. The client sees the
     output tokens of all turns, and the input tokens of the last turn."""
 
@@ -39,7 +38,7 @@ class UsageTable:
     total: str = ""
     in_total: tuple[str, ...] = ()
     """The input counts that the total includes."""
-    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    beside: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Other numbers, such as times, that are summed over turns. The member that contains such numbers is
     mapped to the beginnings of their names."""
     names: tuple[str, ...] = ()
@@ -197,8 +196,7 @@ class Ending(Struct, frozen=True):
 NOT_READ = Ending()
 
 
-@dataclass(frozen=True, slots=True)
-class EndingTable:
+class EndingTable(Struct, frozen=True):
     """The places where an API states the model and the stop reasons. Paths begin at the object with the
     counts."""
 

@@ -7,7 +7,6 @@ other results. Results in other texts are searched for secrets, but not shortene
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
 from typing import Any
@@ -97,8 +96,7 @@ def _needed() -> tuple[str, ...]:
     return (_COMMAND, *(rule.needs for rule in _rules()[0]))
 
 
-@dataclass(slots=True)
-class Passages:
+class Passages(Struct):
     """`Passages` finds the results in the user's texts of a conversation, message by message."""
 
     _before: Raw | None = None
@@ -155,8 +153,7 @@ def _texts(document: Document, message: Raw) -> list[Raw]:
     return [text for text in texts if text is not None and document.is_string(text)]
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     document: Document
     before: Raw | None
     """The model's message before the user's message."""

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, partial
 
+from msgspec import Struct
+
 from penumbra import rules
 from penumbra.compress.token_estimate import BYTES_PER_TOKEN
 from penumbra.conversation import adoption
@@ -33,8 +35,7 @@ from penumbra.wire.document import Document
 COLD = "the cache is cold"
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(Struct, frozen=True):
     """`Prices` has the limits of a model's cache, and prices as multiples of the price of an input token."""
 
     read: float
@@ -63,8 +64,7 @@ class Change:
         return self.before - self.after
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
+class Gain(Struct, frozen=True):
     """A `Gain` is the number of changes that pay, with their cost, their saving and the reason."""
 
     count: int

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from msgspec import Raw
+import msgspec
+from msgspec import Raw, Struct
 
 from penumbra.apis import parts, prefix_hash
 from penumbra.apis.parts import ResultText
@@ -109,24 +110,23 @@ class Referent(NamedTuple):
     """True if the text is the whole result."""
 
 
-@dataclass(slots=True)
-class TextsSoFar:
+class TextsSoFar(Struct):
     """A `TextsSoFar` has the texts of the first messages to which later texts may refer."""
 
     unique: frozenset[str]
     """Call ids that occur once in the request. Only these ids can name a result."""
-    texts: list[_Text] = field(default_factory=list)
+    texts: list[_Text] = msgspec.field(default_factory=list)
     turn: int = -1
     """The index of the message with the last result so far; -1 if there is none."""
-    referents: dict[bytes, Referent] = field(default_factory=dict)
+    referents: dict[bytes, Referent] = msgspec.field(default_factory=dict)
     """The first result with an incoming text, by the digest of the text."""
-    lasting: dict[bytes, bool] = field(default_factory=dict)
+    lasting: dict[bytes, bool] = msgspec.field(default_factory=dict)
     """For each text, by key, whether references may name its lines. False only for superseded and recovered
     results."""
-    ambiguous: set[bytes] = field(default_factory=set)
+    ambiguous: set[bytes] = msgspec.field(default_factory=set)
     """The keys of results whose id has occurred again. References that were already sent stay, but no new
     reference names these results."""
-    reformed: set[bytes] = field(default_factory=set)
+    reformed: set[bytes] = msgspec.field(default_factory=set)
     """The keys of results that lost lines in this request. Earlier references may rely on these lines."""
 
     def copy(self) -> TextsSoFar:

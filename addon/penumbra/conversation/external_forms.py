@@ -12,11 +12,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from msgspec import Raw, structs
+from msgspec import Raw, Struct, structs
 
 from penumbra import errors
 from penumbra.apis import identity
@@ -100,8 +99,7 @@ _MOST_MISFITS = 100
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pending:
+class _Pending(Struct, frozen=True):
     """A `_Pending` is a result that a strategy will shorten."""
 
     key: bytes
@@ -112,8 +110,7 @@ class _Pending:
     """The input of the strategy."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Selector:
+class _Selector(Struct, frozen=True):
     """A `_Selector` chooses which results of one request are sent to a strategy, and chooses their forms."""
 
     inputs: Inputs

@@ -16,7 +16,7 @@ import hashlib
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from operator import attrgetter
 from typing import NamedTuple
@@ -67,8 +67,7 @@ _HEAD_BYTES = 40_000
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """A `Need` is the amount by which a request has to shrink."""
 
     tokens: int = 0
@@ -79,8 +78,7 @@ class Need:
     """The greatest number of characters of a result; 0 if there is no limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class SentText:
+class SentText(Struct, frozen=True):
     """A `SentText` is one result text of the request: its redacted original, and the form that was sent."""
 
     index: int
@@ -158,8 +156,7 @@ def may_shorten(settings: Settings) -> bool:
 _UNPRICED = Change(0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A `Candidate` is a smaller form of a result or of the arguments of a call."""
 
     key: bytes

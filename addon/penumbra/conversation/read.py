@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
-from msgspec import Raw, structs
+import msgspec
+from msgspec import Raw, Struct, structs
 
 from penumbra.apis import prefix_hash, result_blocks
 from penumbra.apis.api_format import ApiFormat, Results
@@ -126,21 +126,20 @@ def _overridden(
     return settings
 
 
-@dataclass(slots=True)
-class _SoFar:
+class _SoFar(Struct):
     """A `_SoFar` has what was read in the first messages."""
 
     user_text: Passages
     results: Results
     links: Links
-    texts: list[ResultText] = field(default_factory=list)
-    items: list[Item] = field(default_factory=list)
-    for_programs: list[Item] = field(default_factory=list)
+    texts: list[ResultText] = msgspec.field(default_factory=list)
+    items: list[Item] = msgspec.field(default_factory=list)
+    for_programs: list[Item] = msgspec.field(default_factory=list)
     """The texts that only programs read."""
-    blocks: list[tuple[int, Block]] = field(default_factory=list)
-    passages: list[Passage] = field(default_factory=list)
+    blocks: list[tuple[int, Block]] = msgspec.field(default_factory=list)
+    passages: list[Passage] = msgspec.field(default_factory=list)
     """Passages of user text that may be results."""
-    uncalled: list[str] = field(default_factory=list)
+    uncalled: list[str] = msgspec.field(default_factory=list)
     """The ids of the calls that are missing from the request although the request has their results."""
 
     def add(

@@ -11,12 +11,12 @@ valid if the results and the decisions are the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import compress
 from operator import attrgetter, is_, not_
 from typing import TypeVar
 
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
 from penumbra.apis.parts import ResultText
 from penumbra.compress import token_estimate
@@ -43,18 +43,17 @@ _ITEM_BYTES = 1_000
 """The rough size in bytes of what is remembered about a result, apart from its form."""
 
 
-@dataclass(slots=True)
-class Forms:
+class Forms(Struct):
     """A `Forms` has the forms of the results in the first messages."""
 
     texts: TextsSoFar
-    items: list[Item] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)
-    shown: list[Shown] = field(default_factory=list)
-    edits: list[Edit] = field(default_factory=list)
-    turns: list[int] = field(default_factory=list)
+    items: list[Item] = msgspec.field(default_factory=list)
+    decisions: list[Decision] = msgspec.field(default_factory=list)
+    shown: list[Shown] = msgspec.field(default_factory=list)
+    edits: list[Edit] = msgspec.field(default_factory=list)
+    turns: list[int] = msgspec.field(default_factory=list)
     """The index of the message of each edit."""
-    starts: list[int] = field(default_factory=list)
+    starts: list[int] = msgspec.field(default_factory=list)
     """The offsets that the messages had when the edits were made or last moved."""
     size: int = 0
     """Approximate bytes of the edits."""

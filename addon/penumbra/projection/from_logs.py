@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, groupby
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from penumbra.apis import recognise
 from penumbra.compress.token_estimate import estimate
@@ -38,8 +38,7 @@ _NO_TOOL = "tool"
 """The name of the tool that is declared for a conversation without any calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedBody:
+class LoggedBody(Struct, frozen=True):
     """A `LoggedBody` is the last request of a conversation, with the messages of all earlier requests."""
 
     data: bytes
@@ -103,8 +102,7 @@ _LEAST_COUNTED = 2
 """A smaller count than the estimate divided by this number is not used."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedTurn:
+class LoggedTurn(Struct, frozen=True):
     model: str
     counts: bool
     """True if the request was not counted before and is recent enough."""
