@@ -37,12 +37,8 @@ def minify(text: str) -> str | None:
     body = text.strip(" \t\r\n")
     if is_json(body):
         return _surround(text, body, _compact(body))
-    lines = body.split("\n")
-    if len(lines) > 1 and all(_is_record(line) for line in lines):
-        return _surround(text, body, "\n".join(map(_compact, lines)))
-    if values := _values(body):
-        return _surround(text, body, "\n".join(map(_compact, values)))
-    return None
+    values = _records(body) or _values(body)
+    return _surround(text, body, "\n".join(map(_compact, values))) if values else None
 
 
 def are_values(text: str) -> bool:
@@ -97,16 +93,15 @@ def _end_of_value(text: str, start: int) -> int:
         line = text.find("\n", at + 1) if at >= start else start
         end = len(text) if line < 0 else line
         body = text[start:end]
-        if is_json(body) or _are_records(body) or _values(body):
+        if is_json(body) or _records(body) or _values(body):
             return end - body.endswith("\r")
     return start
 
 
-def _are_records(body: str) -> bool:
-    if not _is_record(body[: body.find("\n") + 1].rstrip()):
-        return False
+def _records(body: str) -> list[str]:
+    """Return the lines of JSON Lines, some of which may be empty; no lines for other texts."""
     lines = body.split("\n")
-    return len(lines) > 1 and all(map(_is_record, lines))
+    return lines if len(lines) > 1 and all(map(_is_record, lines)) else []
 
 
 def may_be_json(text: str) -> bool:
