@@ -127,12 +127,8 @@ def test_news_are_not_counted_for_a_text_within_every_limit() -> None:
     asked: list[int] = []
     for size in (1_100, 12_000):
         text = "\n".join(screen(0, 400))[:size]
-        shorten(
-            ToolOutput(text, "Bash", {"command": "./watch"}, shown_before=shown),
-            STANDARD,
-            Redacted,
-            lambda text: "",
-        )
+        output = ToolOutput(text, "Bash", {"command": "./watch"}, shown_before=shown)
+        shorten(output, STANDARD, Redacted, lambda text: "")
         assert bool(asked) == (size == 12_000)
 
 

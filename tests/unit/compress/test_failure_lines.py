@@ -408,23 +408,11 @@ def test_where_a_command_tells_how_things_are_only_statements_are_failures(comma
 
 
 LINES = (
-    "",
-    "   ",
-    "import os",
-    "error: no such file",
-    "tests/test_a.py::test_error_of_login PASSED [ 10%]",
-    "ok 3 - reports an error",
-    "ok 4 - 2 failed",
-    "    at run (src/a.ts:10:2)",
-    "\tat java.lang.Thread.run(Thread.java:10)",
-    "3 passed, 1 failed in 2.1s",
-    "--- PASS: TestFail (0.00s)",
-    "  \u2713 handles errors (3 ms)",
-    "exit code",
-    "1",
-    "E   assert 1 == 2",
-    "x" * 5_000 + " error",
-)
+    "", "   ", "import os", "error: no such file", "tests/test_a.py::test_error_of_login PASSED [ 10%]",
+    "ok 3 - reports an error", "ok 4 - 2 failed", "    at run (src/a.ts:10:2)",
+    "\tat java.lang.Thread.run(Thread.java:10)", "3 passed, 1 failed in 2.1s", "--- PASS: TestFail (0.00s)",
+    "  \u2713 handles errors (3 ms)", "exit code", "1", "E   assert 1 == 2", "x" * 5_000 + " error",
+)  # fmt: skip
 
 
 def test_all_critical_lines_are_those_of_each_line() -> None:
