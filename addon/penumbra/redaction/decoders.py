@@ -353,7 +353,7 @@ def _spelled(
         yield made.view()
 
 
-_PRINTABLE_SIGN = rb"=3D|(?:=[2-7][0-9A-F]){2}|=\r?\n[^\s=-]"
+_PRINTABLE_SIGN = rb"=3D|(?:=[2-7][0-9A-F]){2}|[^=\n]=\r?\n[^\s=-]"
 _ESCAPE = rb"=([2-7][0-9A-F])"
 _SOFT_BREAK = rb"=(?:\\{1,31}r)?" + _BREAK + rb"(?=[^\s=-])"
 _PRINTABLE = re.compile(rb"(?<==[2-7][0-9A-F])%s|%s(?==[2-7][0-9A-F])|" % (_ESCAPE, _ESCAPE) + _SOFT_BREAK)
