@@ -389,7 +389,7 @@ class ToolLoopStep(Step):
             if not looped.live:
                 looped.plain = bodies.plain_body(turn.flow, turn.body)
                 turn.ended = Done(turn.body, sound=False) if looped.plain is None else None
-            if len(looped.loop.request) + len(looped.plain or b"") > _LARGE:
+            if len(looped.plain or b"") > _LARGE:
                 return False
             try:
                 turn.ended = turn.ended or _end(looped, looped.loop)
