@@ -56,10 +56,7 @@ class Penumbra(Guarded):
         reports = Reports(self.journal, self.texts, self.memory, self.events.write)
         self.tracing = Tracing(lambda: self.settings.traces == "on")
         self.responses = ResponseWay(
-            self.journal,
-            self.events.write,
-            lambda: self.settings.blank_flows,
-            self.tracing,
+            self.journal, self.events.write, lambda: self.settings.blank_flows, self.tracing
         )
         observing = Engines(ExternalMetrics(), listening.ports)
         self.observation = Observation(observing, lambda: self.current.made_with, reports)
@@ -82,12 +79,7 @@ class Penumbra(Guarded):
         )
         self.page = PageServer(contents, commands.switch)
         # These addons don't handle the flows of LLM calls.
-        self.addons = [
-            listening.Listening(),
-            CertificateNames(),
-            commands,
-            ProxiedPage(self.page),
-        ]
+        self.addons = [listening.Listening(), CertificateNames(), commands, ProxiedPage(self.page)]
         self.is_embedded = False
         """True if the program that loads the addon shows errors of options itself."""
         self.is_wrapped = False

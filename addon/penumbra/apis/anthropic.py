@@ -15,16 +15,7 @@ from typing import Any
 from msgspec import Raw
 
 from penumbra.apis.api_format import ApiFormat
-from penumbra.apis.base import (
-    CacheDiagnosis,
-    Event,
-    Hidden,
-    InjectedCall,
-    Tool,
-    Tools,
-    Turn,
-    Visible,
-)
+from penumbra.apis.base import CacheDiagnosis, Event, Hidden, InjectedCall, Tool, Tools, Turn, Visible
 from penumbra.apis.call_arguments import NumberedArguments
 from penumbra.apis.content_blocks import Block, BlockTurns, EventKind, object_or_empty
 from penumbra.apis.parts import text_values

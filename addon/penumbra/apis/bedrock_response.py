@@ -205,8 +205,7 @@ def raised(message: StreamMessage) -> Failure:
 
 CONVERSE = Responses(ConverseTurns, ConverseArguments, lambda: Framing(MessageReader))
 INVOKE_USAGE = structs.replace(
-    anthropic.USAGE,
-    beside={"amazon-bedrock-invocationMetrics": ("outputTokenCount", "invocationLatency")},
+    anthropic.USAGE, beside={"amazon-bedrock-invocationMetrics": ("outputTokenCount", "invocationLatency")}
 )
 _ERROR = b'{"type":"error"}'
 """This event replaces an exception, because the reader expects events of Anthropic's API."""

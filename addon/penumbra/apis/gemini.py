@@ -32,15 +32,7 @@ from penumbra.apis.upstream_error import GOOGLE, DescribedError, by_status
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.linear import utf8
 from penumbra.wire.document import Document
-from penumbra.wire.framing import (
-    MOST_BLANK_BYTES,
-    ArrayItem,
-    ArrayReader,
-    Piece,
-    Reader,
-    SseEvent,
-    SseReader,
-)
+from penumbra.wire.framing import MOST_BLANK_BYTES, ArrayItem, ArrayReader, Piece, Reader, SseEvent, SseReader
 from penumbra.wire.json_values import decode, encode
 
 _SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")

@@ -148,9 +148,7 @@ def _general(name: str) -> x509.GeneralName:
         return x509.DNSName(name.encode("idna").decode())
 
 
-def _key_and_certificate(
-    names: list[x509.GeneralName] | None,
-) -> tuple[rsa.RSAPrivateKey, x509.Certificate]:
+def _key_and_certificate(names: list[x509.GeneralName] | None) -> tuple[rsa.RSAPrivateKey, x509.Certificate]:
     """Return a CA like mitmproxy's that may sign only for these names; None means all names."""
     what = "LLM hosts" if names is not None else "any host"
     key, plain = create_ca("Penumbra on this machine", f"Penumbra, for {what}", _BITS)

@@ -22,13 +22,7 @@ from penumbra import errors
 from penumbra.compress import time_budget
 from penumbra.compress.calls import json_envelope
 from penumbra.compress.calls.classify import Call, classify
-from penumbra.compress.calls.envelope import (
-    Envelope,
-    file_alone,
-    tells_failure,
-    with_cut_noted,
-    with_name,
-)
+from penumbra.compress.calls.envelope import Envelope, file_alone, tells_failure, with_cut_noted, with_name
 from penumbra.compress.calls.tools import category
 from penumbra.compress.calls.unknown_tools import shows_file
 from penumbra.compress.families import shorten as families

@@ -32,15 +32,7 @@ from penumbra.config.options import OPTIONS, PREFIX, RETIRED, VARIABLE, Option, 
 from penumbra.config.options import CompressionService as CompressionService
 from penumbra.config.options import Provider as Provider
 from penumbra.config.options import Settings as Settings
-from penumbra.config.parsers import (
-    COMPACTION_NAMES,
-    DURATION,
-    FLAG,
-    TEXT,
-    Parser,
-    meant,
-    shown,
-)
+from penumbra.config.parsers import COMPACTION_NAMES, DURATION, FLAG, TEXT, Parser, meant, shown
 from penumbra.config.parsers import SettingsError as SettingsError
 from penumbra.errors import one_line
 from penumbra.store import key_file
@@ -426,10 +418,7 @@ def load(options: Mapping[str, str], environment: Mapping[str, str], config: str
 
 
 def _load(
-    options: Mapping[str, str],
-    environment: Mapping[str, str],
-    config: str,
-    variables: Variables,
+    options: Mapping[str, str], environment: Mapping[str, str], config: str, variables: Variables
 ) -> Settings:
     values: dict[str, Any] = {}
     if config:

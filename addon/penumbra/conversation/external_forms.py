@@ -32,15 +32,7 @@ from penumbra.conversation.model import Request
 from penumbra.conversation.rewrite import undecided
 from penumbra.errors import RedactionError
 from penumbra.external.dispatch import PROCESS, Dispatcher, Job, Model, Outcome, Work
-from penumbra.external.strategies import (
-    Credential,
-    Http,
-    Strategy,
-    Task,
-    chosen,
-    first_words,
-    strategy_rules,
-)
+from penumbra.external.strategies import Credential, Http, Strategy, Task, chosen, first_words, strategy_rules
 from penumbra.linear import LinearText
 from penumbra.metrics.amounts import ExternalMetrics
 from penumbra.store.stores import Stores

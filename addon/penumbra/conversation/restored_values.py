@@ -154,11 +154,7 @@ class RestoredValues:
         return digest.digest()
 
     async def _read(
-        self,
-        request: Request,
-        conversation: bytes,
-        calls: Mapping[bytes, PastCall],
-        scan: Scanner | None,
+        self, request: Request, conversation: bytes, calls: Mapping[bytes, PastCall], scan: Scanner | None
     ) -> dict[bytes, tuple[Edit, ...]]:
         decided: Mapping[bytes, Decision] = {}
         if scan is not None:
@@ -224,11 +220,7 @@ class RestoredValues:
         return also
 
     def _learn(
-        self,
-        request: Request,
-        conversation: bytes,
-        decided: Iterable[tuple[Item, Facts]],
-        scan: Scanner,
+        self, request: Request, conversation: bytes, decided: Iterable[tuple[Item, Facts]], scan: Scanner
     ) -> None:
         """Store the values that were redacted in the results of this request."""
         new = [

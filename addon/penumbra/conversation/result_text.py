@@ -97,13 +97,7 @@ def comparing(
 class Carried:
     """A `Carried` finds the originals of references in the request's own texts."""
 
-    def __init__(
-        self,
-        request: Request,
-        rewritten: Rewritten,
-        redact: Redact,
-        work: Work,
-    ) -> None:
+    def __init__(self, request: Request, rewritten: Rewritten, redact: Redact, work: Work) -> None:
         self._request = request
         self._new, self._shown = rewritten.originals, rewritten.shown
         self._redact = redact

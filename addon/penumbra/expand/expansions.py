@@ -110,11 +110,7 @@ class Expansions:
         return KnownResponses(wire, caller, owner, history, past, named, orphaned, last_turn)
 
     async def prepare(
-        self,
-        known: KnownResponses,
-        document: Document,
-        conditions: Conditions,
-        chain: Chain | None = None,
+        self, known: KnownResponses, document: Document, conditions: Conditions, chain: Chain | None = None
     ) -> Prepared | None:
         """Prepare a request for the injected tool. Return None if the request gets no tool, and the model
         can't know the tool from the history. `known` and `chain` are those of `look`."""
@@ -129,11 +125,7 @@ class Expansions:
         return prepared
 
     async def _prepare(
-        self,
-        known: KnownResponses,
-        document: Document,
-        conditions: Conditions,
-        before: Chain | None,
+        self, known: KnownResponses, document: Document, conditions: Conditions, before: Chain | None
     ) -> Prepared | None:
         """Declare the tool and put hidden exchanges back. Return None as `prepare` does."""
         wire, caller, owner = known.wire, known.caller, known.owner

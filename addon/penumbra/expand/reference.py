@@ -128,11 +128,7 @@ _DESCRIPTION = (
 _PARAMETERS = encode(
     {
         "type": "object",
-        "properties": {
-            "id": {"type": "string"},
-            "pattern": {"type": "string"},
-            "lines": {"type": "string"},
-        },
+        "properties": {"id": {"type": "string"}, "pattern": {"type": "string"}, "lines": {"type": "string"}},
         "required": ["id"],
     }
 )

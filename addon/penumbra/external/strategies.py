@@ -394,10 +394,7 @@ CONTRACTS: Mapping[str, Contract] = {
         {"anthropic-version": "2023-06-01"},
     ),
     "openai": Contract(
-        "/v1/chat/completions",
-        lambda key: {"authorization": f"Bearer {key}"},
-        _openai_body,
-        _openai_response,
+        "/v1/chat/completions", lambda key: {"authorization": f"Bearer {key}"}, _openai_body, _openai_response
     ),
     "gemini": Contract(
         "/v1beta/models/{model}:generateContent",

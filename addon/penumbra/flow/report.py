@@ -68,11 +68,7 @@ class Reports:
     """A `Reports` reports requests to the journal, the page, the log, the flow and the event file."""
 
     def __init__(
-        self,
-        journal: Journal,
-        texts: Texts,
-        memory: ResultMemory,
-        write: events.WriteEvent,
+        self, journal: Journal, texts: Texts, memory: ResultMemory, write: events.WriteEvent
     ) -> None:
         """Make the reports. `write` takes an event."""
         self._journal = journal

@@ -47,11 +47,7 @@ class ResponseWay:
     """A `ResponseWay` takes responses through the steps. The state of each flow is in its `FlowState`."""
 
     def __init__(
-        self,
-        journal: Journal,
-        write: WriteEvent,
-        blank_flows: Callable[[], str],
-        tracing: Tracing,
+        self, journal: Journal, write: WriteEvent, blank_flows: Callable[[], str], tracing: Tracing
     ) -> None:
         """`write` takes an event. `blank_flows` returns the current setting."""
         self.turns = Turns(journal, write)

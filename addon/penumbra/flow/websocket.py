@@ -310,12 +310,7 @@ class WebSockets:
         return step if isinstance(step, Continue | Done) else Done(b"")
 
     async def _asked_for_less(
-        self,
-        flow: Flow,
-        stream: SocketStream,
-        looped: LoopedResponse,
-        loop: ToolLoop,
-        broken: Broken,
+        self, flow: Flow, stream: SocketStream, looped: LoopedResponse, loop: ToolLoop, broken: Broken
     ) -> bool:
         """Send smaller texts if a continuation was refused as too large. Return whether any were sent."""
         smaller = await self._turns.smaller(flow, looped, loop, broken.failure)

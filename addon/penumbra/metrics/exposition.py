@@ -61,10 +61,7 @@ _COUNTS = {
     "hidden_calls": ("hidden_calls", "Hidden calls."),
     "expired_tokens": ("expired", "Input tokens of prompts whose cache had expired."),
     "compared_prompts": ("compared", "Prompts that the provider compared with earlier ones."),
-    "broken_prefixes": (
-        "broken",
-        "Compared prompts whose earlier part Penumbra changed unintentionally.",
-    ),
+    "broken_prefixes": ("broken", "Compared prompts whose earlier part Penumbra changed unintentionally."),
     "missed_tokens": ("missed", "Input tokens that should have come from the cache."),
 }
 """Counters without labels: the field of `Amounts` and the help, by name."""
@@ -97,12 +94,7 @@ _PARTS = {
     "dollars": (
         "kind",
         "At list prices, as far as they are known.",
-        {
-            "billed": "dollars",
-            "saved": "dollars_saved",
-            "spent": "dollars_spent",
-            "missed": "dollars_missed",
-        },
+        {"billed": "dollars", "saved": "dollars_saved", "spent": "dollars_spent", "missed": "dollars_missed"},
     ),
 }
 """Metrics with a label, by name: the label, the help, and the field of `Amounts` for each value of the

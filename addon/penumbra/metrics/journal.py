@@ -142,12 +142,7 @@ class Journal:
         """Count the savings and costs of a request that the provider accepted. A second call adds nothing."""
         self._add(turn, _take(turn))
 
-    def responded(
-        self,
-        turn: TurnRecord,
-        status: int,
-        turns: Sequence[Turn] = (),
-    ) -> None:
+    def responded(self, turn: TurnRecord, status: int, turns: Sequence[Turn] = ()) -> None:
         """Count a complete response. `turns` are the model's turns, if they could be read."""
         is_refused = bool(turns) and turns[0].is_refusal
         more = Amounts() if is_refused or status >= _LEAST_ERROR else _take(turn)

@@ -18,13 +18,7 @@ from penumbra.wire.json_values import NotJson, decode
 
 _MOST_WAITING = 65_536
 """The greatest number of bytes of a stream that may wait."""
-_ANNOUNCEMENTS = (
-    "message_start",
-    "ping",
-    "response.created",
-    "response.queued",
-    "response.in_progress",
-)
+_ANNOUNCEMENTS = ("message_start", "ping", "response.created", "response.queued", "response.in_progress")
 
 
 class Verdict(Enum):

@@ -251,10 +251,4 @@ def _several(kind: Any) -> str:
     return {str: "texts", int: "whole numbers", list: "lists"}.get(_python_type(kind), "mappings")
 
 
-_WORDS = {
-    date: "a date",
-    str: "a text",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-}
+_WORDS = {date: "a date", str: "a text", int: "a whole number", float: "a number", bool: "true or false"}

@@ -46,11 +46,7 @@ class Stores:
     machine's history. If `shared` is None, the database has everything."""
 
     def __init__(
-        self,
-        database: Database,
-        ttl: float,
-        originals_ttl: float,
-        shared: SharedStore | None = None,
+        self, database: Database, ttl: float, originals_ttl: float, shared: SharedStore | None = None
     ) -> None:
         self.database = database
         self.shared = shared

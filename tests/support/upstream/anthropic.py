@@ -190,10 +190,7 @@ class Anthropic(Api):
             self._prompts[document["id"]] = body
         error = self.fault(529, "Overloaded")
         return Rendered(
-            document,
-            list(_events({**document}, answer)),
-            body.get("stream") is True,
-            ("error", error),
+            document, list(_events({**document}, answer)), body.get("stream") is True, ("error", error)
         )
 
     def _compare(self, body: dict[str, Any]) -> dict[str, Any] | None:

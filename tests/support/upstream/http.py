@@ -358,11 +358,7 @@ class _Http2:
         stream = self._streams[number]
         pseudo = dict(stream.headers)
         incoming = Incoming(
-            "2",
-            pseudo.get(":method", ""),
-            pseudo.get(":path", ""),
-            stream.headers,
-            bytes(stream.body),
+            "2", pseudo.get(":method", ""), pseudo.get(":path", ""), stream.headers, bytes(stream.body)
         )
         stream.work = asyncio.ensure_future(self._answer(incoming, number))
 

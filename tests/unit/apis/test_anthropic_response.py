@@ -194,13 +194,7 @@ def test_newer_members_of_answers_stay() -> None:
         }
     ]
     # Compatible servers may leave out the type.
-    document = {
-        "id": "msg_1",
-        "content": [],
-        "stop_reason": "end_turn",
-        "usage": {},
-        **NEWER,
-    }
+    document = {"id": "msg_1", "content": [], "stop_reason": "end_turn", "usage": {}, **NEWER}
     asking = {"type": "tool_use", "id": "toolu_p", "name": PHANTOM, "input": {}}
     bodies = [
         json.dumps({**document, "content": [one]}).encode() for one in (asking, {"type": "text", "text": "a"})

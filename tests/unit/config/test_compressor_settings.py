@@ -111,10 +111,7 @@ def test_every_example_of_the_page_starts(config):
     examples = EXAMPLE.findall(page.read_text(encoding="utf-8"))
     loaded = [load({}, {"ANTHROPIC_API_KEY": "k"}, config(example)) for example in examples]
     captured = loaded[-1]
-    assert (captured.external_strategy, settings.provider(captured)[1].auth) == (
-        "external_provider",
-        "oauth",
-    )
+    assert (captured.external_strategy, settings.provider(captured)[1].auth) == ("external_provider", "oauth")
     assert list(remarks(captured)) == []
 
 

@@ -117,8 +117,7 @@ def test_the_lines_of_several_files_are_counted_in_the_output() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    ["", "{", '{"id": "sha', "[]", "7", "null", "{}", '{"id": 7}', '{"id": ""}', '{"id": "\\ud8'],
+    "arguments", ["", "{", '{"id": "sha', "[]", "7", "null", "{}", '{"id": 7}', '{"id": ""}', '{"id": "\\ud8']
 )
 def test_malformed_arguments(arguments: str) -> None:
     assert 'Call again with {"id": "shadow_…"}.' in str(parse(arguments))

@@ -36,12 +36,7 @@ def handle(engines: Engines) -> Any:
 
 def response_way(blank_flows: str = "all") -> ResponseWay:
     """Return the steps of the addon, without reports."""
-    return ResponseWay(
-        Journal(lambda: None),
-        lambda event: None,
-        lambda: blank_flows,
-        Tracing(lambda: False),
-    )
+    return ResponseWay(Journal(lambda: None), lambda event: None, lambda: blank_flows, Tracing(lambda: False))
 
 
 @pytest.mark.parametrize("ending", ["complete", "failed"])

@@ -20,10 +20,7 @@ EXAMPLES = {
     for rule in table()["refusals"]
     for number, example in enumerate(rule["examples"])
 }
-NOTHING = [
-    *(example for rule in table()["deny"] for example in rule["examples"]),
-    *table()["nothing"],
-]
+NOTHING = [*(example for rule in table()["deny"] for example in rule["examples"]), *table()["nothing"]]
 
 
 def read(example):
@@ -135,10 +132,7 @@ def test_no_shape_of_answer_raises(value, status):
 
 
 BETA = "thinking-binding-controls-2026-08-01"
-BLOCKS = [
-    {"type": "thinking", "thinking": "hm", "signature": "s"},
-    {"type": "text", "text": "So."},
-]
+BLOCKS = [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "So."}]
 
 
 def body(**more: Any) -> Document:

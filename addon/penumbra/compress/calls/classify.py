@@ -210,10 +210,7 @@ def _code_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return two patterns: for a call that runs a command line, and for its member with that line."""
     code = tool_rules().code
     calls, members = ("|".join(map(re.escape, names)) for names in (code.calls, code.members))
-    return (
-        re.compile(rf"\b(?:{calls})\s*\("),
-        re.compile(rf"[\"']?\b(?:{members})[\"']?\s*:\s*(?=[\"'`])"),
-    )
+    return (re.compile(rf"\b(?:{calls})\s*\("), re.compile(rf"[\"']?\b(?:{members})[\"']?\s*:\s*(?=[\"'`])"))
 
 
 def _command_lines(source: str) -> list[str]:

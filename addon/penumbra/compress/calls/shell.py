@@ -18,14 +18,7 @@ from penumbra import rules
 from penumbra.compress.calls.command_match import family_of
 from penumbra.compress.calls.family_rules import prints
 from penumbra.compress.calls.lexer import Lexer, Token, TokenKind
-from penumbra.compress.calls.programs import (
-    effect,
-    files,
-    is_brief,
-    is_silent,
-    reading_rule,
-    shell_rules,
-)
+from penumbra.compress.calls.programs import effect, files, is_brief, is_silent, reading_rule, shell_rules
 from penumbra.compress.calls.wrappers import unwrap
 from penumbra.short_texts import forgettable
 

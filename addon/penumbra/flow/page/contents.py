@@ -229,10 +229,7 @@ def _plain(record: Record) -> Record:
 
 
 def _flat(record: Record, amounts: Record) -> Record:
-    return {
-        **record,
-        **{name: value for name, value in amounts.items() if isinstance(value, int | float)},
-    }
+    return {**record, **{name: value for name, value in amounts.items() if isinstance(value, int | float)}}
 
 
 def _csv(rows: Iterable[Record]) -> str:

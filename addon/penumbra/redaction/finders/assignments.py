@@ -310,13 +310,7 @@ def _meaning(identifier: bytes) -> _Meaning:
 
 
 def assigned(
-    data: bytes,
-    low: bytes,
-    *,
-    loud: bool = False,
-    quiet: bool = False,
-    flags: bool = True,
-    tags: bool = True,
+    data: bytes, low: bytes, *, loud: bool = False, quiet: bool = False, flags: bool = True, tags: bool = True
 ) -> Iterator[Span]:
     """Yield the secrets. `low` is `data` in lower case. Weak names count as strong if the text comes from a
     place for secrets (`loud`), and don't count if the text has many hashes (`quiet`). `flags` and `tags` are

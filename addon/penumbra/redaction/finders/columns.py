@@ -222,13 +222,7 @@ _STRING_END = late(rb"\\{0,31}\"(?:[}\]]|, ?\\{0,31}\"\w{1,60}\\{0,31}\" ?:)")
 """This pattern matches the end of a JSON string."""
 _BLANKS = late(rb" {2,}")
 _COMMA = late(rb",")
-_DELIMITERS = (
-    re.compile(_BAR),
-    _COMMA,
-    re.compile(rb"\t|\\{1,31}t"),
-    re.compile(rb";"),
-    _BLANKS,
-)
+_DELIMITERS = (re.compile(_BAR), _COMMA, re.compile(rb"\t|\\{1,31}t"), re.compile(rb";"), _BLANKS)
 _NAMING = frozenset(b"name key variable setting parameter property option".split())
 """The heads of a column of names, such as `key`. In each row, the name is that of the cell in the column
 `value`."""
