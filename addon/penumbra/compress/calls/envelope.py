@@ -167,8 +167,7 @@ class Envelope(NamedTuple):
         return Envelope(first, body, last) if first or last or not is_empty else self
 
 
-_CLOSING = re.compile(r"(?:\n?</[\w-]{1,40}>)+\n?\Z")
-_LONGEST_CLOSING = 200
+_TAG = re.compile(r"<(/?)([\w-]{1,40})[^<>]*>")
 _NUMBER = re.compile(r"[ \t]{0,8}([0-9]{1,7})(?:→|\t|: |\| ?|:)")
 
 
@@ -180,15 +179,31 @@ def _opening_tags(text: str, path: str) -> str:
     return match[0] if match is not None else ""
 
 
+def _unclosed(text: str, opening: str) -> str | None:
+    """Return the text without the end tags of the tags that `opening` leaves open. Return None if `opening`
+    leaves none open, or if the text ends otherwise. The file's last line may end with tags of its own."""
+    names: list[str] = []
+    for slash, name in _TAG.findall(opening):
+        if slash:
+            del names[-1:]
+        else:
+            names.append(name)
+    inner = text.removesuffix("\n")
+    for name in names:
+        if not inner.endswith(f"</{name}>"):
+            return None
+        inner = inner.removesuffix(f"</{name}>").removesuffix("\n")
+    return inner if names else None
+
+
 def file_alone(text: str, path: str, numbers: Collection[int]) -> str | None:
     """Return the numbered lines of a file that a tool read, without the tags around them. Return None without
     such tags, and if tags and numbers may be the file's own: they do not name the path, and the numbers are
     not padded. The first number must be 0, 1, one of the call's `numbers`, or one more than one of these."""
     opening = _opening_tags(text, path)
-    closing = _CLOSING.search(text, max(len(opening), len(text) - _LONGEST_CLOSING)) if opening else None
-    if closing is None:
+    inner = _unclosed(text[len(opening) :], opening)
+    if inner is None:
         return None
-    inner = text[len(opening) : closing.start()]
     first = _first_of_counted(inner)
     is_tools = (path and path in opening) or inner.startswith((" ", "\t", "0"))
     return inner if first is not None and is_tools and {first, first - 1} & {0, *numbers} else None
