@@ -1,7 +1,5 @@
 """Fixtures for callers of an engine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,8 +1,6 @@
 """The order in which work of several callers begins, counted in pieces of work. No caller waits for all work
 of another one."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable

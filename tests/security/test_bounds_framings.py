@@ -1,8 +1,6 @@
 """Streams, messages and documents without an end: above a limit they pass as they arrive, and nothing is
 kept."""
 
-from __future__ import annotations
-
 import json
 import re
 import struct

@@ -1,8 +1,6 @@
 """The time of patterns, stages, redaction and readers of requests grows no faster than the text. Each is
 tried with repetitions of the pieces of its patterns and modules."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import itertools

@@ -1,7 +1,5 @@
 """Work and memory for any request grow no faster than its size."""
 
-from __future__ import annotations
-
 import gc
 import json
 import pkgutil

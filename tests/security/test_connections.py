@@ -1,7 +1,5 @@
 """The destination of a request: its connection, its request line and its headers, in odd shapes, too."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl

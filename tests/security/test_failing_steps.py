@@ -1,8 +1,6 @@
 """Any function raises in a hook: nothing that must be searched is sent unsearched, every client gets an
 answer, and other traffic passes."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Names from clients and upstreams are bounded in logs and figures, and take one line."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

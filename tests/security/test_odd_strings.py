@@ -1,7 +1,5 @@
 """Strings and bodies as no client writes them: nothing raises, and nothing is sent unsearched."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

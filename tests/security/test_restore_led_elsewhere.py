@@ -1,7 +1,5 @@
 """Attempts to lead a value that is put back into another file than the one that it was read from."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Secrets in every shape that a tool result can have, over all APIs, are not sent."""
 
-from __future__ import annotations
-
 import base64
 import json
 from functools import partial

@@ -1,7 +1,5 @@
 """Files on the disk can be read with the installation's key only; files of others are not used."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3

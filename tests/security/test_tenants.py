@@ -1,7 +1,5 @@
 """Possession or credential, never a claim, gives access to what belongs to a tenant, over every API."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from hashlib import sha256

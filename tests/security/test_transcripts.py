@@ -1,7 +1,5 @@
 """Secrets that agents send outside of tool results: in transcripts, and values that were taken out before."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import pairwise

@@ -1,8 +1,6 @@
 """Requests that are no LLM calls, and paths in any spelling: the strings that are searched, and the bytes
 that stay."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator

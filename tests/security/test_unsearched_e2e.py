@@ -1,7 +1,5 @@
 """Secrets in requests that are spelled oddly, or are no LLM calls, through one running proxy."""
 
-from __future__ import annotations
-
 import http.client
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Frames of clients on WebSockets are searched, or refused in the API's own shape, and never pass unread."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Results that agents write into the user's text are searched, and shortened where nothing else can be
 meant."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The characters of patterns and modules, of which hard texts are made."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

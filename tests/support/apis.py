@@ -1,7 +1,5 @@
 """Conversations as each API writes them. Another API is an entry in `APIS`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

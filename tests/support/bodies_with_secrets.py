@@ -1,7 +1,5 @@
 """A request of every API with secrets in texts and arguments outside of its tool results."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

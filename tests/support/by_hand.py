@@ -1,7 +1,5 @@
 """Requests written by hand, to the proxy or through a tunnel."""
 
-from __future__ import annotations
-
 import socket
 from typing import Any
 

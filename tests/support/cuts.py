@@ -1,7 +1,5 @@
 """The places at which a stream is cut in two."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

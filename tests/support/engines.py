@@ -1,7 +1,5 @@
 """Conversations that an engine rewrites as if they had arrived over the network."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping

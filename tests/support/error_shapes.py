@@ -1,7 +1,5 @@
 """Host and path of each API, and a reader of its errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 PATHS = {

@@ -1,7 +1,5 @@
 """Requests and texts in YAML, with holes for the values of a test."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A user's gitleaks.toml with a rule of their own."""
 
-from __future__ import annotations
-
 from support.planted import GITHUB
 
 TICKET = "TKT-" + "482915"

@@ -1,8 +1,6 @@
 """Texts that are the same in every process, whatever the seed of `hash`. Run as a script with the part of the
 examples to try, K/N, this module prints a digest for each of its functions."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from hashlib import sha256

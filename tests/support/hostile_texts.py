@@ -1,7 +1,5 @@
 """Texts that may take more memory or work than their size suggests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from penumbra.compress import pipeline, time_budget

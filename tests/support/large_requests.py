@@ -1,7 +1,5 @@
 """Requests of every API with any number of calls and results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any

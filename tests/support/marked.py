@@ -1,7 +1,5 @@
 """Texts in which `⟦ ⟧` mark the secrets. `¦` splits a token of such a text, and is no part of it."""
 
-from __future__ import annotations
-
 import re
 
 from penumbra.redaction.placeholder import PATTERN

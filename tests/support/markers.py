@@ -1,7 +1,5 @@
 """Readers of the lines in a result that count what was left out."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

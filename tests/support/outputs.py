@@ -5,8 +5,6 @@ nothing. Long outputs lack lines before their last 25, and paths and host names 
 four outputs (`ps-aux`, `access-log`, `journal` and `seq-csv`) in the form of the program that their call
 names."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path

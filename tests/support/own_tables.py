@@ -1,7 +1,5 @@
 """Schemas of the rule files that users can't add to, from own_tables.yaml."""
 
-from __future__ import annotations
-
 from datetime import date
 from keyword import iskeyword
 from pathlib import Path

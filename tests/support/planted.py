@@ -1,7 +1,5 @@
 """Requests with secrets in their places."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Private keys without a use."""
 
-from __future__ import annotations
-
 import random
 import string
 

@@ -1,7 +1,5 @@
 """Properties of all inputs, as functions of bytes. Hypothesis tries a few inputs, and `scripts/fuzz` many."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence

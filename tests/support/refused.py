@@ -1,7 +1,5 @@
 """Conversations that are too long for a provider, and a client that sends them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

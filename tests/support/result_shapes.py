@@ -1,7 +1,5 @@
 """Requests with a secret in each shape of tool results in result_shapes.yaml."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable
 from typing import Any

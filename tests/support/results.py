@@ -1,7 +1,5 @@
 """A tool result through the whole pipeline."""
 
-from __future__ import annotations
-
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Policy, Redacted, Shortened, ToolOutput
 

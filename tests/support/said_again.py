@@ -1,7 +1,5 @@
 """The inverse of back-references."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

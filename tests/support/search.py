@@ -1,7 +1,5 @@
 """A search of one body, without a proxy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from penumbra.config.settings import Settings

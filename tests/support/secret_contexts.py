@@ -1,7 +1,5 @@
 """Texts as tools print them, with a place for a secret, from secret_contexts.yaml."""
 
-from __future__ import annotations
-
 import json
 import random
 import string

@@ -1,7 +1,5 @@
 """Invented secrets of each kind, each in a line that reveals it."""
 
-from __future__ import annotations
-
 import base64
 import random
 import string

@@ -1,7 +1,5 @@
 """Session logs in the formats of agents."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Equivalent spellings of one path."""
 
-from __future__ import annotations
-
 SPELLINGS = [
     "/v1/messages", "//v1/messages", "/v1//messages", "/v1/messages/", "/v1/messages///", "/v1/./messages",
     "/v1/x/../messages", "/../v1/messages", "/v1/%6Dessages", "/v1%2Fmessages", "/v1/%256Dessages",

@@ -1,7 +1,5 @@
 """A receiver of spans over HTTP, like a collector."""
 
-from __future__ import annotations
-
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any

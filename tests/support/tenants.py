@@ -1,7 +1,5 @@
 """Conversations of several tenants."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

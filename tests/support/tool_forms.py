@@ -1,7 +1,5 @@
 """Forms in which tools print a text, each with a lenient reader."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import html

@@ -1,7 +1,5 @@
 """Requests in which agents send earlier results as plain text, from transcripts.yaml."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from typing import Any

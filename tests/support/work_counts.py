@@ -1,7 +1,5 @@
 """Counts of work. Times depend on the machine more than on the code."""
 
-from __future__ import annotations
-
 import cProfile
 import operator
 import sys

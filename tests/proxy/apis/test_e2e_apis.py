@@ -1,7 +1,5 @@
 """Behaviour of single APIs, over their official SDKs and a real mitmdump."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

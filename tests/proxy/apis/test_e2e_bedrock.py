@@ -1,7 +1,5 @@
 """Amazon Bedrock's signatures: a signed request can only be changed with its own keys."""
 
-from __future__ import annotations
-
 import datetime
 import json
 from collections.abc import Callable, Iterator

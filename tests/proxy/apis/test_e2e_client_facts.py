@@ -1,7 +1,5 @@
 """Requests as real clients were seen to send them, and what these clients make of answers."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

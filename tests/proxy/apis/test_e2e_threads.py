@@ -1,7 +1,5 @@
 """Histories at the provider: results without their calls, hidden exchanges, lost threads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

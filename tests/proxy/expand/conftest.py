@@ -1,7 +1,5 @@
 """Fixtures for conversations in which the model asks for originals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The declaration of the injected tool, late and inline, too, and the headers of hidden requests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

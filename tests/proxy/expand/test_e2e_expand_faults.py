@@ -1,7 +1,5 @@
 """Failures between a hidden call and its response, and their reports."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """The model asks for an original, and the client never notices: real SDKs through a real mitmdump."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Changes that clients make to their histories, and the place of the injected tool."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """Hidden requests that don't fit or fail for good: the model gets less with exact numbers, and the client
 gets no sign."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

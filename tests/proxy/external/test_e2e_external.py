@@ -1,7 +1,5 @@
 """Strategies in a real mitmdump: what the service is asked, what is forwarded, and that it stays the same."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,8 +1,6 @@
 """The light rows of `scripts/faults`: every request is answered or fails as without Penumbra, every prefix
 stays, no response is mixed up, and nothing is left."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path

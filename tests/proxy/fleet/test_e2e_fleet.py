@@ -1,7 +1,5 @@
 """Two proxies and one store: turns land on any of the proxies, and faults happen in the middle."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A proxy with a page."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import urllib.request

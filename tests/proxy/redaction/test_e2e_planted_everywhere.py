@@ -1,8 +1,6 @@
 """Secrets planted in every place of every API never reach the provider, nor anything that is kept. The tests
 look for bytes, in every spelling that a secret could take on its way."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

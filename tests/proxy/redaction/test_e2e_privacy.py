@@ -1,7 +1,5 @@
 """The content of flows in mitmweb, in saved files and in exports."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.request

@@ -1,7 +1,5 @@
 """`penumbra_restore_secrets=edits`, over the official SDKs and a real mitmdump."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Secrets in requests are taken out, by a user's rules, too; requests that can't be searched are refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

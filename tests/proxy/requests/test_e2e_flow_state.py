@@ -1,7 +1,5 @@
 """Nothing is kept of a flow after its end; until then it has the settings that it began with."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

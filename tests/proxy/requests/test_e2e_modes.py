@@ -1,7 +1,5 @@
 """Modes, observing and pausing: each leaves parts alone, and conversations under way keep their form."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

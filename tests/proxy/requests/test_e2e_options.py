@@ -1,7 +1,5 @@
 """Options at start-up, while the proxy runs and of one request, and a user's rules."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

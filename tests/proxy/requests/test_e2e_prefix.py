@@ -1,7 +1,5 @@
 """Sent prefixes stay where thinking is bound to them, and broken ones are counted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The official SDKs through a real mitmdump, in every way in which a client can reach it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from typing import Any

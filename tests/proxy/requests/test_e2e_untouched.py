@@ -1,7 +1,5 @@
 """Bytes that are none of Penumbra's business go through unchanged, in every encoding."""
 
-from __future__ import annotations
-
 import json
 import socket
 import ssl

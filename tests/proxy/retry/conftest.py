@@ -1,7 +1,5 @@
 """A client of a shared proxy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

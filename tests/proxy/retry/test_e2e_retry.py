@@ -1,7 +1,5 @@
 """Refused requests through a real proxy: sent again smaller, or the provider's own words."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Thinking whose prefix has changed: the request is sent again without it, which is remembered."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

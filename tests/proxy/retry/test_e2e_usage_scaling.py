@@ -1,7 +1,5 @@
 """The usage that clients get after a refusal, over every API."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

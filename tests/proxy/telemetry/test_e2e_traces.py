@@ -1,7 +1,5 @@
 """Spans of LLM calls, sent by a real proxy to a receiver of OpenTelemetry's protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

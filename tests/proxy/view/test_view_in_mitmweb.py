@@ -1,7 +1,5 @@
 """The view "Penumbra", the marks and the commands in a real mitmweb, which a browser looks at."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.request

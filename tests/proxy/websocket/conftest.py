@@ -1,7 +1,5 @@
 """Fixtures for conversations over WebSocket."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

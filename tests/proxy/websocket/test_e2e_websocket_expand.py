@@ -1,7 +1,5 @@
 """The model asks for originals on a WebSocket, and the client never notices."""
 
-from __future__ import annotations
-
 import json
 import threading
 from typing import Any

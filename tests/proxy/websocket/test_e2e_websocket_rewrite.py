@@ -1,7 +1,5 @@
 """Frames on their way to the provider and back."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,8 +1,6 @@
 """Small agents on the official SDKs, the tools that they run, and the texts that the tools print. A test
 scripts the model's part at the test provider."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

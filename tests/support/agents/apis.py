@@ -1,7 +1,5 @@
 """Clients of the APIs: the official SDKs, and how answers are read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

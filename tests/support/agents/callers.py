@@ -1,7 +1,5 @@
 """Small agents on the SDKs of further APIs, with the tools of `agent.py`."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """A small disk for an agent's tools, and responses whose calls hold placeholders."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A model that asks for originals, and the logs that it asks for."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

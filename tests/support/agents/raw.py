@@ -1,7 +1,5 @@
 """A client of Anthropic's API that writes its requests itself."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Readers of requests of any API: tools, results, and differences from the request before."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """A small agent that uses Responses over WebSocket and sends only new items, like Codex."""
 
-from __future__ import annotations
-
 import json
 import ssl
 from dataclasses import dataclass, field

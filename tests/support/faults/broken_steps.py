@@ -1,8 +1,6 @@
 """The outcome of requests in a real mitmdump if a function of the package raises. Each request has a
 connection of its own, so that all hooks run, a secret of its own, and no text of earlier requests."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import secrets

@@ -1,7 +1,5 @@
 """Clients that half-close, read slowly or go away, alone and among many others."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

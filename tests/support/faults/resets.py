@@ -1,7 +1,5 @@
 """Providers whose connections die, at every phase of a response, and in hidden turns."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence

@@ -1,8 +1,6 @@
 """A store that fails during conversations. The disk is full; the file is locked, removed, damaged or of
 another release; the proxy is killed or shares the file with another proxy; the clock is wrong."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

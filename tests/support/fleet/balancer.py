@@ -1,7 +1,5 @@
 """haproxy as a balancer before several proxies, and between the proxies and their store."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import socket

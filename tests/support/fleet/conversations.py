@@ -2,8 +2,6 @@
 model needs no memory: its answer follows from the request. If a conversation's name begins with ASKS, the
 model asks in every third turn for the original of the result that was shortened last."""
 
-from __future__ import annotations
-
 import http.client
 import itertools
 import json

@@ -1,7 +1,5 @@
 """A real redis-server (or valkey-server) of a test's own, and a relay to it that can be cut."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import signal

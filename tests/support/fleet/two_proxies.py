@@ -1,7 +1,5 @@
 """One conversation through two engines with one store, whose connections fail at a chosen moment."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

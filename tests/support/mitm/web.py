@@ -1,7 +1,5 @@
 """A mitmweb with the addon."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

@@ -1,7 +1,5 @@
 """Streams of the Messages API, as bytes."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Streams of Converse and InvokeModel, as bytes."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

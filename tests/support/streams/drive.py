@@ -1,7 +1,5 @@
 """Functions that feed an answer to a reader, cut into chunks, and return what the client gets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from penumbra.apis.base import Turn

@@ -1,7 +1,5 @@
 """Streams as the Responses API writes them, and their reading by its SDK."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Amazon's framing of streams, and the signatures of its requests."""
 
-from __future__ import annotations
-
 import datetime
 import hmac
 import json

@@ -1,7 +1,5 @@
 """Anthropic Messages, threads and token counting; answers as JSON and as a stream."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The rules by which Anthropic Messages refuses a request, and the text of each refusal."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """The base of the APIs, and the values that the server hands to them."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import threading

@@ -1,7 +1,5 @@
 """Amazon Bedrock: Converse, and InvokeModel with Anthropic's models, as JSON and as event streams."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

@@ -4,8 +4,6 @@ spelling. The hash leaves out parts that clients may change: `cache_control`, an
 string or a block). The hash also leaves out the system block that starts with `x-anthropic-billing-header:`,
 which differs in every request."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

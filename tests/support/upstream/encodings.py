@@ -1,7 +1,5 @@
 """Content encodings, whole and piece by piece."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Callable

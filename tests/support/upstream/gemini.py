@@ -1,7 +1,5 @@
 """Google Gemini: generateContent, streamGenerateContent (events and array) and countTokens."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

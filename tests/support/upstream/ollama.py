@@ -1,7 +1,5 @@
 """Ollama's own chat API: answers as JSON lines and as one document."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from support.upstream.api import Api, Event, Received, Rendered, spoken, tokens, words

@@ -1,7 +1,5 @@
 """OpenAI Chat Completions and the model list: the rules of a request, and answers as JSON and as a stream."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

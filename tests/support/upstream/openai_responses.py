@@ -1,7 +1,5 @@
 """OpenAI Responses: answers as JSON and as a stream, with a memory of what it has stored and issued."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,6 @@ last response of each stream id and no other; a request that fails removes the r
 Stored responses are found, too. Input that joins a response under way (`response.steer`) is answered after
 it, without a further request."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The model's responses as a test writes them, for any API."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A certificate authority of one run, and a certificate for the providers' hosts."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import ssl

@@ -1,7 +1,5 @@
 """The refusals of requests that are larger than a model's context (4 characters are a token)."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

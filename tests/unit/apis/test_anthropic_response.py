@@ -1,7 +1,5 @@
 """Responses of Anthropic: the client sees one sound message, the provider's turns are kept exactly."""
 
-from __future__ import annotations
-
 import json
 from importlib import import_module
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Responses of InvokeModel with Anthropic's models, in Bedrock's framing."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Responses of Converse: the client sees one sound message, the provider's turns are kept exactly."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Arguments of calls are edited on their way to the client, in every API and for any division of bytes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable

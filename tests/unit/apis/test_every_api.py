@@ -1,7 +1,5 @@
 """The parts that each API needs. A test names each missing part."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

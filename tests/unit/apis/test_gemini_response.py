@@ -1,7 +1,5 @@
 """Responses of Gemini: the client gets one valid response, in each form."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import partial

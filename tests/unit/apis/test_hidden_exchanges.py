@@ -1,7 +1,5 @@
 """The injected tool and hidden exchanges in the requests of each API."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace

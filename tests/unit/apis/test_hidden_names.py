@@ -1,7 +1,5 @@
 """Every part of a response that names a hidden call is removed, in every API."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The identity of callers: every example of the rule file, and claims. Claims never join two callers."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

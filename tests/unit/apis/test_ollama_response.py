@@ -1,7 +1,5 @@
 """Responses of Ollama: the client gets one valid message, in lines or in a document."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -3,8 +3,6 @@
 The test providers write the turns, and the client's response is read back by a reader that hides nothing.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Responses of Chat Completions: the client sees one sound message, the provider's turns are kept exactly."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

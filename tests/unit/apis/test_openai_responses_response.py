@@ -1,17 +1,16 @@
 """Responses of the Responses API: the client sees one sound response, the provider's turns are kept
 exactly."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from penumbra.apis import base, upstream_error
+from penumbra.apis import upstream_error
 from penumbra.apis.base import Failure, InjectedCall
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.responses import Response
 from support.cuts import places
 from support.streams.drive import byte_by_byte, chunks, drive
 from support.streams.responses_streams import (
@@ -36,7 +35,7 @@ def sdk_accepts(answer: Any) -> None:
     Response.model_validate(answer)
 
 
-def made() -> base.Response:
+def made() -> Response:
     return FORMATS["openai_responses"].stream(PHANTOM)
 
 

@@ -1,7 +1,5 @@
 """The parts of requests to every API, from test_parts.yaml: results, their calls, and the model's last message."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Responses over WebSocket, without a socket: frames, histories of streams, and calls that were stored."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any

@@ -1,7 +1,5 @@
 """Token counts, model and stop reason of responses in forms that `test_one_response.py` does not have."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import json
 

@@ -1,7 +1,5 @@
 """The command `penumbra` without a process of its own: help, links, units, and log lines."""
 
-from __future__ import annotations
-
 import logging
 import os
 import plistlib

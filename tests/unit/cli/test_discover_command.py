@@ -1,7 +1,5 @@
 """`penumbra discover` finds logs, projects the savings, and shows no secret."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The report has sums of the history with intervals, and no names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from penumbra.cli.html_report import html, share

@@ -1,7 +1,5 @@
 """`penumbra replay` reads calls of LLMs in flows and HAR."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

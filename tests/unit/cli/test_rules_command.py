@@ -1,7 +1,5 @@
 """`penumbra rules` explains the treatment of an output, and checks rules."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`penumbra secrets try` lists replacements with their rules and reasons."""
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Wrong arguments of mitmproxy, and the hints that a start prints."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`penumbra stats` prints the days of the store, as text and for programs."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """Tool calls and command lines: their category, command and path."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

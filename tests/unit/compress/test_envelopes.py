@@ -1,7 +1,5 @@
 """Outputs within envelopes: lines around an output, and members of JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 

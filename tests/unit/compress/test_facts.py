@@ -1,7 +1,5 @@
 """A long output keeps the lines, hits and rows with facts that no other line, hit or row has."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

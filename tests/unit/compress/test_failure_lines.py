@@ -1,7 +1,5 @@
 """Failure lines survive every shortening of a text."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Command families: the examples in rules/commands, the choice of a family, and its steps."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

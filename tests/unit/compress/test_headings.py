@@ -1,7 +1,5 @@
 """A detail is shown with its title, and a hit with the name of its file."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

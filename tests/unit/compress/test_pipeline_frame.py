@@ -1,7 +1,5 @@
 """The pipeline around the stages: modes, conditions of stages, redaction, failures."""
 
-from __future__ import annotations
-
 import pytest
 
 from penumbra.compress import pipeline

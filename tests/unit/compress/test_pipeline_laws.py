@@ -1,7 +1,5 @@
 """Laws that hold for every text, every call and every mode."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

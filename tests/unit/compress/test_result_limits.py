@@ -1,7 +1,5 @@
 """The limits of a result's size, and of the memory and time for a result."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import random

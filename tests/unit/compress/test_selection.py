@@ -1,7 +1,5 @@
 """A text that is too long shows its units with the most facts, and counts the others."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

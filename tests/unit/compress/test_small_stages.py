@@ -1,7 +1,5 @@
 """Small stages: tokens, sizes, binary data, the hard limit, JSON, repetitions, blanks, line numbers."""
 
-from __future__ import annotations
-
 import json
 import re
 

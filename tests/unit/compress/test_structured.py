@@ -1,7 +1,5 @@
 """JSON tables, hits by file, log patterns, dictionaries, web pages."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

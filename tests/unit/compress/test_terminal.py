@@ -1,7 +1,5 @@
 """Terminal output is written as a screen shows it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

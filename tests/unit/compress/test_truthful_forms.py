@@ -1,7 +1,5 @@
 """The form of a result states nothing false, and names or counts the omitted parts."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The settings of long sessions, as the YAML file and options spell them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

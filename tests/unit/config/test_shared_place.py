@@ -1,7 +1,5 @@
 """The address and the key of a store that several proxies share."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

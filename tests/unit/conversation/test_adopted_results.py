@@ -1,7 +1,5 @@
 """Results that the provider may have got without Penumbra keep their form, but not their secrets."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

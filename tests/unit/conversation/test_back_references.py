@@ -1,7 +1,5 @@
 """Repeated parts of a later result as references to an earlier one."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

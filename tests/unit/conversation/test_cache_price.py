@@ -1,7 +1,5 @@
 """The price model: the prices of each provider, and the rewrites that pay."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

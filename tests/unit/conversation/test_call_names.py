@@ -1,7 +1,5 @@
 """Names of calls in references distinguish calls, and show no secret and no part of a placeholder."""
 
-from __future__ import annotations
-
 from functools import partial
 from hashlib import sha256
 from typing import Any

@@ -1,7 +1,5 @@
 """In a turn with a cold cache, a conversation that began without Penumbra gets its forms and the tool."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """No reference names a result that the provider drops."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,8 +1,6 @@
 """A read of a file is shortened in the form of each agent: in envelopes, with line numbers of any sign, and by
 tools with unknown names."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

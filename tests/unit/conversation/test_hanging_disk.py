@@ -1,7 +1,5 @@
 """If the disk does not answer for long, requests continue, forms stay, and memory is bounded."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

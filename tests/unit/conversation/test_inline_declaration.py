@@ -1,7 +1,5 @@
 """Messages that declare tools within a conversation: their places, and the tools after them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

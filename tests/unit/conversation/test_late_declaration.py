@@ -1,7 +1,5 @@
 """A small conversation gets the injected tool only if the tool saves more than it costs."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Sequence

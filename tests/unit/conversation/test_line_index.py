@@ -1,7 +1,5 @@
 """Places of lines in earlier texts, and indexes that are kept for the next turn."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

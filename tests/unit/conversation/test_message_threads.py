@@ -1,7 +1,5 @@
 """Threads are refused if the client then continues without threads."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

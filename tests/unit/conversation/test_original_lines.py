@@ -1,7 +1,5 @@
 """References to texts with patterns or line numbers are also true for the original outputs."""
 
-from __future__ import annotations
-
 import json
 import re
 from random import Random

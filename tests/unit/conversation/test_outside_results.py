@@ -1,7 +1,5 @@
 """Texts outside of tool results are searched for secrets, once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The result of a call with placeholders in its arguments has a note in every turn."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

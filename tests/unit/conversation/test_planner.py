@@ -1,7 +1,5 @@
 """Smaller forms of sent texts: the occasion, the order, and that the forms are final."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass

@@ -1,7 +1,5 @@
 """The parts of a history that its hash depends on: every example of the rule file, and the order."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

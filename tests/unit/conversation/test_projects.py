@@ -1,7 +1,5 @@
 """The project of a conversation, by the words of the user."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,8 +1,6 @@
 """Results that only the provider stores, by a response's id: their duplicates in later requests, and requests
 with a session."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

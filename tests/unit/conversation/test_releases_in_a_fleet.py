@@ -1,7 +1,5 @@
 """Two proxies share a store. One is of another release, with other rules and with whole references."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The memory of read messages changes only the cost."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Results that programs read lose only their secrets, and no reference names them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Texts with references after their referents have been shortened."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Signed compactions and reasoning are forwarded byte for byte, and the text around them keeps its form."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Smaller forms of one text: within a limit, or without the parts that a later call has made useless."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

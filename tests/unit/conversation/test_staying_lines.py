@@ -1,7 +1,5 @@
 """Lines that stay in each result, headings that stay with the lines below them, and units of files."""
 
-from __future__ import annotations
-
 import pytest
 
 from penumbra import rules

@@ -1,7 +1,5 @@
 """The store fails during a request, and the operator allows no request without a store."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Requests for a summary are recognised, and cut if they would not fit."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

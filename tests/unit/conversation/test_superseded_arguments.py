@@ -1,7 +1,5 @@
 """Arguments that a later call has made useless: the option, the price, and that the forms are final."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import replace

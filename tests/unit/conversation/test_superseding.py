@@ -1,7 +1,5 @@
 """Results, and arguments of calls, that a later call has made useless."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Requests that can't be searched for secrets, and their refusals in the shape of every API."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scaled usage in responses, in documents and in streams."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Patterns that are compiled before the first request."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 
 from penumbra.conversation import compiled_rules

@@ -1,7 +1,5 @@
 """Work in threads, and the state that threads share."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

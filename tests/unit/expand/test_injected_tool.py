@@ -1,7 +1,5 @@
 """The place of the injected tool among the tools of a request."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

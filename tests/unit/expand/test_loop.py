@@ -1,7 +1,5 @@
 """Turns become one answer: when to ask, to go on, to refuse and to end."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The size of an answer by the known size of the context window."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The answers to the model's queries of originals."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

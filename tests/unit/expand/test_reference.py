@@ -1,7 +1,5 @@
 """References and the first lines of shortened texts."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 

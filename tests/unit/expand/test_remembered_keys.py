@@ -1,7 +1,5 @@
 """Keys of responses are the same with remembered messages and without them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

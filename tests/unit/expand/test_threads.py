@@ -1,7 +1,5 @@
 """Histories that the provider keeps: each request names an answer and carries only what is new."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

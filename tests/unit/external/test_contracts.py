@@ -1,7 +1,5 @@
 """Each contract against a real server: requests, responses, and failures."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Many texts at once against a real service: stored responses, shared calls, limits, deadlines, cleaning."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import threading

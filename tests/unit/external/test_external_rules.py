@@ -1,8 +1,6 @@
 """Rule files of external compressors by their examples, and functions without a service: question, prices,
 markers."""
 
-from __future__ import annotations
-
 import json
 from fnmatch import fnmatchcase
 from typing import Any

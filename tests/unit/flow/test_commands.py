@@ -1,7 +1,5 @@
 """A command that fails reports this in one line."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from pathlib import Path

@@ -1,7 +1,5 @@
 """mitmproxy chooses the view only for LLM calls, and the view never raises an exception."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from types import SimpleNamespace

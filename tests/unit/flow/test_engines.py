@@ -1,7 +1,5 @@
 """An engine is replaced if its settings change, and closes after its last request."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import gc

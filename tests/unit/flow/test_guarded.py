@@ -1,7 +1,5 @@
 """Hooks raise no exceptions except those that end their task or the process."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any

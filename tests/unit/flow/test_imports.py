@@ -1,7 +1,5 @@
 """The imports between modules of the flow have no circles, even for type annotations."""
 
-from __future__ import annotations
-
 from graphlib import TopologicalSorter
 
 import grimp

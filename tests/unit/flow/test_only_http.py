@@ -1,7 +1,5 @@
 """The first line of a connection decides whether its protocol is HTTP, in any pieces of bytes."""
 
-from __future__ import annotations
-
 import pytest
 from mitmproxy import connection, options
 from mitmproxy.addons.next_layer import NextLayer

@@ -1,7 +1,5 @@
 """Reports: work that waits until a request is sent, and figures that are written when the disk answers."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

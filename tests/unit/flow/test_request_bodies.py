@@ -1,7 +1,5 @@
 """The body of a refused request is dropped as it arrives, regardless of the stated size."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Requests that count as accepted by the provider, by their responses."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import deque

@@ -1,7 +1,5 @@
 """The steps of a response, and the limits of the states of flows."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import threading

@@ -1,7 +1,5 @@
 """Attributes of spans, and spans that can't be sent."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """Data from an HTTP/2 client is read in pieces, because one read may contain a thousand streams."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from types import SimpleNamespace

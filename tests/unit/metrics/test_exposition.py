@@ -1,7 +1,5 @@
 """The figures in Prometheus's format."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

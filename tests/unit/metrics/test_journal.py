@@ -1,7 +1,5 @@
 """Sums over requests and responses, and the causes of cache misses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The file with the figures of a running proxy: locks, owners, and failures."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import fcntl

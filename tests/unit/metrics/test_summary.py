@@ -1,7 +1,5 @@
 """Sums since the start, and summaries of requests."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tools of MCP servers that no model calls: their tokens, and the setting that removes them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

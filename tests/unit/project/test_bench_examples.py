@@ -1,7 +1,5 @@
 """`scripts/bench examples` shows results as they were and as they are sent."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

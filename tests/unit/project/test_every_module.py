@@ -1,7 +1,5 @@
 """Every module can be imported on every interpreter, optional ones included."""
 
-from __future__ import annotations
-
 import pkgutil
 from collections import Counter
 from importlib import import_module

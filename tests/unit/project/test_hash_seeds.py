@@ -1,7 +1,5 @@
 """Sent bytes do not depend on the process: the seed of `hash` has no influence."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Modules that are off by default, or need an extra, are not imported until they are used."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

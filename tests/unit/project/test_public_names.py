@@ -1,7 +1,5 @@
 """Tests use the public names of what they test."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

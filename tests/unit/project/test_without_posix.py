@@ -5,8 +5,6 @@ A child process removes what such a system lacks, after importing the parts of t
 mitmproxy that have other ways there.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Projection of logged conversations: each result counts once as new, and again in every later request."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import closing

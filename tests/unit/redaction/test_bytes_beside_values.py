@@ -1,7 +1,5 @@
 """Every byte outside of a value stays: bars, brackets, users, file names and other neighbours."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """A call's path or command line gives hints for the search of its output."""
 
-from __future__ import annotations
-
 import pytest
 
 from penumbra.redaction import redactor

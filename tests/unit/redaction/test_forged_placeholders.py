@@ -1,7 +1,5 @@
 """Placeholders that are already in a text stay unchanged and hide no secret."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from typing import Any

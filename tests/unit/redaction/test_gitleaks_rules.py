@@ -1,7 +1,5 @@
 """A user's gitleaks.toml, the resulting rules, and the messages for a bad file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`Linear` gives the same matches as RE2 itself."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Prefixes of lines, and lines before and after, hide no secret."""
 
-from __future__ import annotations
-
 import re
 from itertools import islice
 

@@ -1,7 +1,5 @@
 """Texts in test_marked_texts.yaml: exactly the marked values are replaced, and a text without a mark stays."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Meanings of names, and secrets whose names are not directly before them."""
 
-from __future__ import annotations
-
 import random
 import string
 from collections.abc import Callable

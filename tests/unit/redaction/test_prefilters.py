@@ -1,7 +1,5 @@
 """A test that decides whether a search is necessary misses nothing that the search finds."""
 
-from __future__ import annotations
-
 import base64
 import random
 import re

@@ -1,8 +1,6 @@
 """Commands that print one bare secret: examples of the rule file, and texts that agents put around
 outputs."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Private keys in all formats, whole, broken, cut and encoded."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

@@ -1,7 +1,5 @@
 """Hostile texts that hide a secret, and texts that must stay."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

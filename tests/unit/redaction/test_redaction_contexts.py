@@ -1,7 +1,5 @@
 """Secrets in texts as tools print them: plain, decorated, escaped, and as bytes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Texts that can't be searched for secrets, or not in time, are refused, masked or passed."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Properties of redaction that hold for every text."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import example, given, settings

@@ -1,7 +1,5 @@
 """Values in the arguments of past calls become the original placeholders, byte for byte."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Secrets in rows of uneven tables, and of SQL with expressions."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -3,8 +3,6 @@
 `¦` splits tokens so that no file contains a whole one; `⟦ ⟧` marks the bytes to be replaced.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

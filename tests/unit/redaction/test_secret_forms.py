@@ -1,7 +1,5 @@
 """Values in all forms of assignments and sentences: exactly the secret is replaced."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Secrets in lists and maps with a name of secrets, in halves, and below prompts: only values are replaced."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Secrets that have no name directly before them, and texts of such forms without a secret."""
 
-from __future__ import annotations
-
 import pytest
 
 from penumbra.redaction import LIBRARY_KEY

@@ -1,7 +1,5 @@
 """Values that the operator allows stay; all others are redacted as before."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """A value that is found in one place of a text is found in all places, for any division of the text."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """JSON results: the names of members show which values are secrets."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """Values in memory, and their return into edits of files."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

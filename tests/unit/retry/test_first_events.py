@@ -1,7 +1,5 @@
 """The first events of streams: refused, or on their way."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

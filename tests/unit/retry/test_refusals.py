@@ -1,7 +1,5 @@
 """Every refusal of the rule file, by its own examples."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

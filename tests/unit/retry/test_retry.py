@@ -1,7 +1,5 @@
 """The request that replaces a refused request."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

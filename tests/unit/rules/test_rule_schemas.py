@@ -1,7 +1,5 @@
 """Rule files are checked against schemas; errors name file, rule and key."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

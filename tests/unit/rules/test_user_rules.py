@@ -1,7 +1,5 @@
 """The user's own rules: use, precedence, and lines about parts that are left out."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

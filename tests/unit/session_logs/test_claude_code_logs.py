@@ -1,7 +1,5 @@
 """Logs of Claude Code: a tree of lines becomes conversations."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from penumbra.session_logs import claude_code

@@ -1,7 +1,5 @@
 """Logs of Codex: items become requests and responses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import zstandard

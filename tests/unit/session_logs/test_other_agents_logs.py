@@ -1,7 +1,5 @@
 """Logs of Gemini CLI, OpenCode and Copilot CLI, with repeated and replaced messages; places of all logs."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

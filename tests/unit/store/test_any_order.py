@@ -5,8 +5,6 @@ connection fails and how, whether the other proxy fails, too, whether it hears a
 the failure.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import random

@@ -1,7 +1,5 @@
 """States of conversations: idle times, limits, and the injected tool."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The size limit of the database: the oldest rows are deleted first, decisions last, and the file stays below
 it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3

@@ -1,8 +1,6 @@
 """A file that can't be written for a while, is removed, or is damaged: its rows are still found, and new rows
 are written later."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import resource

@@ -1,7 +1,5 @@
 """Sums of each day, over restarts and several proxies."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Originals and past responses are stored and found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

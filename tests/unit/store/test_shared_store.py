@@ -1,8 +1,6 @@
 """A store that several proxies share: the first decision is valid, its rows are sealed, and failures lose
 nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import itertools

@@ -1,8 +1,6 @@
 """Background writes share one transaction, are visible at once, and are finished when a caller waits for
 them."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sqlite3

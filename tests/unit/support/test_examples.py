@@ -1,7 +1,5 @@
 """The choice of the examples that a run tries."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

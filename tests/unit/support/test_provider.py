@@ -1,7 +1,5 @@
 """The test providers refuse what the real ones refuse."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

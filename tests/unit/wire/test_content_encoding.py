@@ -1,7 +1,5 @@
 """Content codings of whole bodies and of streams."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 

@@ -1,7 +1,5 @@
 """The JSON editor. All bytes outside of edited values stay."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from typing import Any

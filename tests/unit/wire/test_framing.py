@@ -1,7 +1,5 @@
 """Streams are split into events with their exact bytes, for any division into chunks."""
 
-from __future__ import annotations
-
 import json
 import struct
 from typing import Any

@@ -1,7 +1,5 @@
 """The memory of prefixes is bounded, and does not change the values that are read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Signatures equal the signatures that botocore makes."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import urlsplit
 
