@@ -167,6 +167,8 @@ class Envelope(NamedTuple):
         return Envelope(first, body, last) if first or last or not is_empty else self
 
 
+_MOST_TAGS = 9
+"""More tags are the file's, and would take long to read."""
 _TAG = re.compile(r"<(/?)([\w-]{1,40})[^<>]*>")
 _NUMBER = re.compile(r"[ \t]{0,8}([0-9]{1,7})(?:→|\t|: |\| ?|:)")
 
@@ -175,7 +177,7 @@ def _opening_tags(text: str, path: str) -> str:
     """Return the tags before a file's first line that say nothing but its path; empty without such tags."""
     named = re.escape(path)
     tag = rf"<[\w-]{{1,40}}(?: [\w-]{{1,40}}=\"{named}\")?>(?:(?:{named}|file)</[\w-]{{1,40}}>)?\n?"
-    match = re.match(rf"(?:{tag})+", text) if text.startswith("<") else None
+    match = re.match(rf"(?:{tag}){{1,{_MOST_TAGS}}}", text) if text.startswith("<") else None
     return match[0] if match is not None else ""
 
 
@@ -196,6 +198,11 @@ def _unclosed(text: str, opening: str) -> str | None:
     return inner if names else None
 
 
+def _names(tags: str, path: str) -> bool:
+    """Return whether a value or a text between the tags is the path."""
+    return bool(path) and (f'"{path}"' in tags or f">{path}<" in tags)
+
+
 def file_alone(text: str, path: str, numbers: Collection[int]) -> str | None:
     """Return the numbered lines of a file that a tool read, without the tags around them. Return None without
     such tags, and if tags and numbers may be the file's own: they do not name the path, and the numbers are
@@ -205,7 +212,7 @@ def file_alone(text: str, path: str, numbers: Collection[int]) -> str | None:
     if inner is None:
         return None
     first = _first_of_counted(inner)
-    is_tools = (path and path in opening) or inner.startswith((" ", "\t", "0"))
+    is_tools = _names(opening, path) or inner.startswith((" ", "\t", "0"))
     return inner if first is not None and is_tools and {first, first - 1} & {0, *numbers} else None
 
 
@@ -225,7 +232,7 @@ def with_name(text: str, path: str) -> str | None:
 def is_in_tags(text: str, path: str) -> bool:
     """Return whether a text begins with tags that name this file, followed by a line number."""
     opening = _opening_tags(text, path)
-    return bool(path) and path in opening and _NUMBER.match(text, len(opening)) is not None
+    return _names(opening, path) and _NUMBER.match(text, len(opening)) is not None
 
 
 def _first_of_counted(text: str) -> int | None:
