@@ -400,7 +400,7 @@ class _Turn:
     """The complete items, as the model wrote them, by index."""
     hidden: set[int] = field(default_factory=set)
     places: dict[str, int] = field(default_factory=dict)
-    """The indexes of items by id, for servers that leave indexes out of their events."""
+    """The indexes of items by id, for events without an index."""
     end: dict[str, Any] = field(default_factory=dict)
 
     def sources(self) -> list[bytes]:
@@ -513,12 +513,15 @@ class ResponsesTurns(Turns):
 
     def _place(self, document: Document, members: dict[str, Raw]) -> int | None:
         """Return the index of an event's item, or None. Some servers write only the item's id."""
-        index = document.plain(members.get("output_index"))
-        if isinstance(index, int):
+        index, item = document.plain(members.get("output_index")), members.get("item")
+        if isinstance(index, int) and item is None:
             return index
-        item = document.members(members.get("item"))
-        id_ = document.text_of(members.get("item_id", item.get("id")))
-        return self.seen.places.setdefault(id_, len(self.seen.places)) if id_ else None
+        id_ = document.text_of(members.get("item_id", document.members(item).get("id")))
+        places = self.seen.places
+        if isinstance(index, int):
+            places[id_] = index
+            return index
+        return places.setdefault(id_, max(places.values(), default=-1) + 1) if id_ else None
 
     def _number(self, document: Document, members: dict[str, Raw]) -> None:
         """If an event has a sequence number, replace it by the next number."""

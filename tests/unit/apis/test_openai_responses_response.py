@@ -149,6 +149,16 @@ def test_servers_that_name_items_only_by_their_ids() -> None:
     assert shown == [item["id"] for item in values(out)[-1]["response"]["output"]]
 
 
+def test_an_event_without_an_index_belongs_to_the_item_that_it_names() -> None:
+    added = written("response.fancy", {"type": "response.fancy", "item_id": "msg_2"})
+    hidden = written("response.fancy", {"type": "response.fancy", "item_id": "fc_1", "name": PHANTOM})
+    asked = stream(0, injected_tool(1), message(2, "Both."))
+    at = asked.index(b"event: response.output_text.delta")
+    out, _ = byte_by_byte(made, [asked[:at] + added + hidden + asked[at:]])
+    assert added in out
+    assert PHANTOM.encode() not in out
+
+
 def test_an_event_of_a_new_type_names_no_injected_tool() -> None:
     paused = {"type": "response.paused", "response": response(0, [injected_tool(2)], "paused")}
     out, _ = byte_by_byte(
