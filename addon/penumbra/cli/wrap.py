@@ -63,26 +63,29 @@ def find(name: str, path: str | None) -> str:
     raise Failure(f"{shown}: {why}", NOT_EXECUTABLE)
 
 
-def run(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+def run(
+    program: str, arguments: Sequence[str], environment: Mapping[str, str], *, has_proxy: bool = False
+) -> int:
     """Run a program to its end and return its exit code. If a signal ended it, return the signal's negative
     number. `arguments` begin with the program's name. If this process leads the job in the terminal's
     foreground, the program gets a process group of its own, which then controls the terminal. Otherwise the
-    program stays in this process's group, so that a pipeline or a script remains one job."""
+    program stays in this process's group, so that a pipeline or a script remains one job. `has_proxy` is true
+    if the program's proxy ends with this process."""
     sys.stdout.flush()
     sys.stderr.flush()
     if termios is None or not hasattr(os, "fork"):
         return _as_child(program, arguments, environment)
     terminal, own = _terminal(), os.getpid()
     # The library is loaded before the fork, because another thread may hold the loader's lock at the fork.
-    prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+    prctl = ctypes.CDLL(None).prctl if has_proxy and sys.platform == "linux" else None
     with _signals(_OF_THE_TERMINAL if terminal is not None else ()) as children:
         child = os.fork()
         if child == 0:
-            # A program whose proxy has ended with this process could reach no LLM host.
             if prctl is not None:
+                # A program whose proxy has ended with this process could reach no LLM host.
                 prctl(_SIGNAL_AT_PARENTS_END, signal.SIGTERM)
-            if os.getppid() != own:
-                os._exit(FAILED)
+                if os.getppid() != own:
+                    os._exit(FAILED)
             _become(program, arguments, environment, terminal)
         children.append(child)
         if terminal is not None:
@@ -278,7 +281,7 @@ def main(command_line: Sequence[str], environment: Mapping[str, str] = os.enviro
         raise Failure(str(failure), code=WRONG if failure.code == WRONG else FAILED) from None
     if proxy.web:
         print(f"penumbra: {proxy.web}", file=sys.stderr)
-    code = run(program, arguments.program, {**environment, **added})
+    code = run(program, arguments.program, {**environment, **added}, has_proxy=not proxy.is_shared)
     try:
         totals = proxy.end()
     except KeyboardInterrupt:

@@ -204,6 +204,25 @@ def test_without_a_terminal_a_stopped_program_that_another_process_continues_end
     assert done.returncode == 6
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="no signal tells a program that its parent was killed")
+@pytest.mark.parametrize("has_proxy", [True, False], ids=["own proxy", "joined proxy"])
+def test_a_program_outlives_a_killed_wrap_if_its_proxy_does(has_proxy):
+    code = "import os; from penumbra.cli import wrap; wrap.run('/bin/sh', ['sh', '-c', {!r}], os.environ, has_proxy={})"
+    # The program ends at the end of its input, if nothing ends it before.
+    shell = "trap 'echo ended; exit' TERM; echo begun; read line; echo $line"
+    program = [sys.executable, "-c", code.format(shell, has_proxy)]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as wrap:
+        assert wrap.stdout.readline() == "begun\n"
+        wrap.kill()
+        wrap.wait(30)
+        if has_proxy:
+            assert wrap.stdout.readline() == "ended\n"
+        else:
+            wrap.stdin.write("goes on\n")
+            wrap.stdin.flush()
+            assert wrap.stdout.readline() == "goes on\n"
+
+
 WRAPPED = """import os
 from penumbra import cli
 from penumbra.cli import wrap
