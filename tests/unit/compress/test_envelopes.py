@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -46,6 +47,21 @@ def test_the_envelope_of_a_file_goes(example: FileExample) -> None:
     assert made.original == example.text
     shell = ToolOutput(example.text, "Bash", {"command": f"cat {example.path}"})
     assert shorten(shell, Policy(), Redacted, str).text == example.text
+
+
+def test_data_is_not_searched_for_each_of_its_strings() -> None:
+    class Searched(str):
+        searches = 0
+
+        def find(self, *arguments: Any) -> int:
+            Searched.searches += 1
+            return super().find(*arguments)
+
+    output = json.dumps({"output": "a\n" * 5_000} | {f"k{n}": "one line" for n in range(200)})
+    assert len(outputs(Searched(output), of_file=True)) == 1
+    data = json.dumps({f"k{n}": f"v{n}\n" for n in range(2_000)})
+    assert not outputs(Searched(data), of_file=True)
+    assert Searched.searches <= 4 * MAX_OUTPUTS
 
 
 @pytest.mark.parametrize(

@@ -138,11 +138,16 @@ def _asked(data: bytes) -> str:
 
 def _placed(text: str, literals: list[tuple[bytes, str]]) -> list[Output]:
     """Return the outputs with their offsets. Strings of one line and repeated strings are left out."""
+    sources = [literal.decode("utf-8", "surrogatepass") for literal, _ in literals]
+    # Data with many strings is not searched for each of them.
+    if sum(sorted(map(len, sources))[:-MAX_OUTPUTS]) > MAX_REST:
+        return []
     placed: list[Output] = []
-    for literal, asked in literals:
-        source = literal.decode("utf-8", "surrogatepass")
-        start = text.find(source)
+    for source, (literal, asked) in zip(sources, literals, strict=True):
         inner = _STRING.decode(literal)
-        if "\n" in inner and text.find(source, start + 1) < 0:
+        if "\n" not in inner:
+            continue
+        start = text.find(source)
+        if text.find(source, start + 1) < 0:
             placed.append(Output(start, start + len(source), inner, asked))
     return placed
