@@ -170,8 +170,7 @@ class AnthropicFormat(ApiFormat):
         return document.render()
 
     def compared_with(self, request: Document) -> Raw | None:
-        diagnostics = request.members(request.top.get("diagnostics"))
-        return diagnostics.get("previous_message_id")
+        return request.members(request.top.get("diagnostics")).get("previous_message_id")
 
     def thinking(self, request: Document) -> Raw | None:
         return request.top.get("thinking")
@@ -250,8 +249,7 @@ class AnthropicFormat(ApiFormat):
 
 def _continued(request: Document) -> str:
     """Return the id of the response that a request continues; empty if the request has the whole history."""
-    thread = request.members(request.top.get("thread"))
-    return request.text_of(thread.get("previous_message_id"))
+    return request.text_of(request.members(request.top.get("thread")).get("previous_message_id"))
 
 
 def _put_into_thread(request: Document, items: list[Raw], hidden: Hidden) -> bool:

@@ -215,7 +215,6 @@ class Tools(Struct, frozen=True):
     """The tools of a request, and facts that decide whether a tool is injected."""
 
     names: tuple[str, ...]
-    """Names of all tools."""
     own: int
     """Number of tools that the client runs itself."""
     forced: bool

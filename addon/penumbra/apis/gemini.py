@@ -102,8 +102,7 @@ class GeminiFormat(ApiFormat):
         request.append(array, tool.declared(next(used, "parameters")))
 
     def result(self, call: InjectedCall, text: str) -> bytes:
-        named = decode(utf8(call.id))
-        return encode({"functionResponse": {**named, "response": {"output": text}}})
+        return encode({"functionResponse": {**decode(utf8(call.id)), "response": {"output": text}}})
 
     def user_message(self, text: str) -> bytes:
         return encode({"role": "user", "parts": [{"text": text}]})

@@ -581,8 +581,7 @@ def _numbered(fragment: bytes, index: int) -> bytes:
 
 
 def _text(document: Document) -> str:
-    items = document.items(document.top.get("choices"))
-    choices = [document.members(item) for item in items]
+    choices = [document.members(item) for item in document.items(document.top.get("choices"))]
     return document.text_of(_one_message(document, choices).get("content")) if choices else ""
 
 

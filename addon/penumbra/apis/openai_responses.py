@@ -306,8 +306,7 @@ def call_id(document: Document, name: str, item: Mapping[str, Raw]) -> str:
 
 def reasoning_name(document: Document, item: Mapping[str, Raw]) -> str:
     """Return the encrypted content of a reasoning item. Without encrypted content, return the id."""
-    opaque = document.string(item.get("encrypted_content"))
-    return opaque or document.text_of(item.get("id"))
+    return document.string(item.get("encrypted_content")) or document.text_of(item.get("id"))
 
 
 def is_of_model(name: str, role: str | None) -> bool:

@@ -91,8 +91,7 @@ def envelope(frame: bytes) -> Envelope | None:
 def response_id(frame: bytes) -> str:
     """Return the id of the response that a frame begins; empty if there is no id."""
     document = Document(frame)
-    response = document.members(document.top.get("response"))
-    return document.text_of(response.get("id"))
+    return document.text_of(document.members(document.top.get("response")).get("id"))
 
 
 def renamed(frame: bytes, ids: dict[str, str]) -> bytes:

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -45,11 +45,7 @@ _MESSAGE_LEVELS = 8
 """The number of levels in a message that are searched for results."""
 
 
-@cache
-def knowledge() -> dict[str, Any]:
-    """Return the content of rules/results.yaml."""
-    loaded: dict[str, Any] = rules.load("results.yaml")
-    return loaded
+knowledge = partial(rules.table, "results.yaml")
 
 
 class Block(Struct, frozen=True):
@@ -57,7 +53,6 @@ class Block(Struct, frozen=True):
 
     value: Raw
     message: Raw
-    """Message that the block is in."""
     text: str
     """The result as JSON. Texts that are left out are missing or empty."""
     places: tuple[tuple[int, int] | None, ...]

@@ -113,8 +113,7 @@ def words(failure: Failure) -> str:
     error = _error(failure.body)
     names = [str(error[key]) for key in ("type", "code", "status") if error.get(key)]
     message = error.get("message") or error.get("Message") or ""
-    line = " ".join([*names, " ".join(str(message).split())])
-    return line[:_LONGEST_WORDS]
+    return " ".join([*names, " ".join(str(message).split())])[:_LONGEST_WORDS]
 
 
 def openai_error(error: DescribedError) -> bytes:

@@ -163,7 +163,6 @@ class BilledTokens(Struct, frozen=True):
     cached: int = 0
     """Tokens that were read from the provider's cache."""
     written: int = 0
-    """Tokens that were written to the cache."""
     output: int = 0
 
     @property

@@ -17,6 +17,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -239,8 +240,7 @@ def _own_endpoints() -> dict[str, str]:
 
 
 def _known_providers() -> Mapping[str, Any]:
-    known: Mapping[str, Any] = rules.load("strategies.yaml")["providers"]
-    return known
+    return rules.table("strategies.yaml")["providers"]  # type: ignore[no-any-return]
 
 
 def _name_of(endpoint: str) -> str:
@@ -471,18 +471,13 @@ def _check_store(settings: Settings) -> None:
 
 
 def _check_traces(settings: Settings) -> None:
-    if settings.traces == "on" and not _has_opentelemetry():
-        raise SettingsError(
-            f"penumbra_traces: needs the package {_EXPORTER}, which this Python lacks: "
-            f"{shlex.quote(sys.executable)} -m pip install '{_EXPORTER}>=1.30'"
-        )
-
-
-def _has_opentelemetry() -> bool:
-    try:
-        return find_spec("opentelemetry.exporter.otlp.proto.http") is not None
-    except ModuleNotFoundError:
-        return False
+    with suppress(ModuleNotFoundError):
+        if settings.traces != "on" or find_spec("opentelemetry.exporter.otlp.proto.http") is not None:
+            return
+    raise SettingsError(
+        f"penumbra_traces: needs the package {_EXPORTER}, which this Python lacks: "
+        f"{shlex.quote(sys.executable)} -m pip install '{_EXPORTER}>=1.30'"
+    )
 
 
 def shared_place(settings: Settings) -> SharedPlace | None:

@@ -144,7 +144,7 @@ class _Search:
     index: LineIndex
     read: TextLines
     printed: range
-    """As in `TextLines`."""
+    """The positions of the output's lines."""
     call: Call
     _compared: int = 0
     """The number of lines of earlier texts that were compared so far."""

@@ -67,7 +67,6 @@ class Bounds(Struct, frozen=True):
     tokens: int = 0
     """The tokens of a request and its response, as the provider counts them."""
     body_bytes: int = 0
-    """The bytes of a body."""
     again: bool = True
     """True if a smaller form of a hidden request may be sent after a refusal of the request as too large."""
     learn: Learn | None = None

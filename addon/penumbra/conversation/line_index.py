@@ -53,7 +53,7 @@ class TextLines(NamedTuple):
         return range(head.count("\n"), len(self.lines) - tail.count("\n"))
 
     def numbered_from(self, first: int) -> list[int]:
-        """Return the numbers of the lines: 0 for each line of the envelope, others count from `first`."""
+        """Return the numbers of the lines: 0 for each line of the envelope; the others count from `first`."""
         printed = self.printed
         after = len(self.lines) - printed.stop
         return [*[0] * printed.start, *range(first, first + len(printed)), *[0] * after]
@@ -151,7 +151,6 @@ class EarlierText(NamedTuple):
     key: bytes
     """The key of the text in the request."""
     is_argument: bool
-    """True if the text is an argument of a call."""
     output: Sequence[str | None]
     """The lines without their numbers; None for a line that is not from the output."""
     numbers: Sequence[int]

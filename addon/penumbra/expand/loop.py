@@ -70,7 +70,6 @@ class Done:
     signed_late: bool = False
     """True if a hidden exchange precedes the last reasoning that the client got."""
     ids: tuple[str, ...] = ()
-    """Ids of the turns."""
     made: tuple[MadeCall, ...] = ()
     """Tool calls for the store, because the client may leave them out of later requests."""
     tokens: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ import secrets
 import ssl
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies
@@ -406,10 +406,7 @@ CONTRACTS: Mapping[str, Contract] = {
 _SERVICE = Contract(PATH, lambda key: {"x-api-key": key}, _service_body, _service_response)
 
 
-@cache
-def strategy_rules() -> Mapping[str, Any]:
-    loaded: dict[str, Any] = rules.load("strategies.yaml")
-    return loaded
+strategy_rules = partial(rules.table, "strategies.yaml")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
-from functools import cache, lru_cache
+from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, structs
@@ -240,10 +240,7 @@ class Rates(Struct, frozen=True):
         return structs.replace(self, cached=self.input * read, written=self.input * write, long=long)
 
 
-@cache
-def table() -> Mapping[str, Any]:
-    loaded: dict[str, Any] = rules.load("dollars.yaml")
-    return loaded
+table = partial(rules.table, "dollars.yaml")
 
 
 @lru_cache(256)

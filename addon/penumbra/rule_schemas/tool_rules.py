@@ -27,7 +27,6 @@ class VerbRule(Strict, frozen=True):
     """A `VerbRule` describes tools with several functions. One argument names the function."""
 
     tools: tuple[str, ...]
-    """Names of the tools."""
     argument: str
     values: dict[str, Category]
     """The category of the call for each value."""

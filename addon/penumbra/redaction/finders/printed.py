@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
@@ -55,10 +55,7 @@ class Printed:
     """True if the command prints the secret and nothing else."""
 
 
-@cache
-def _knowledge() -> dict[str, Any]:
-    loaded: dict[str, Any] = rules.load("printed_secrets.yaml")
-    return loaded
+_knowledge = partial(rules.table, "printed_secrets.yaml")
 
 
 @cache

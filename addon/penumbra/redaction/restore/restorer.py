@@ -15,7 +15,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 from cachetools import FIFOCache, LRUCache
@@ -45,10 +45,7 @@ _DOT = re.compile(r"(?:^|[;&|(\n])[ \t]*\.[ \t]")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
-@cache
-def _table() -> Mapping[str, Any]:
-    loaded: dict[str, Any] = rules.load("files.yaml")
-    return loaded
+_table = partial(rules.table, "files.yaml")
 
 
 @cache
