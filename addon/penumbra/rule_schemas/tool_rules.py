@@ -131,6 +131,8 @@ class LabelPair(Strict, frozen=True):
 
     opening: str
     closing: str = ""
+    needs: str = ""
+    """A text that follows somewhere below the output. Without it, the opening may be the output's own."""
 
 
 class FileExample(Strict, frozen=True):

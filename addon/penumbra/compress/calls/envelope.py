@@ -157,7 +157,7 @@ class Envelope(NamedTuple):
         last = _needed(_TAIL_LINE.findall(tail), head + tail, is_empty)
         for label in tool_rules().envelopes.labels:
             above = first.removesuffix(label.opening)
-            is_around = first.endswith(label.opening) and (label.closing or not above)
+            is_around = first.endswith(label.opening) and (label.closing or not above) and label.needs in tail
             if is_around and is_empty and above and last == label.closing.lstrip("\n"):
                 return Envelope(above.rstrip("\n"), "", "")
             # Without the tag, the lines above the output must still show where the output begins.
