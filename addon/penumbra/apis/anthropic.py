@@ -33,7 +33,6 @@ _RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
 _ELSEWHERE = -1
 """The index of a response that the request does not contain."""
 _TOOL_CHANGES = (b"tool_addition", b"tool_removal")
-
 SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
 """Maps each type of thinking block to the member by which the provider recognises a block."""
 _ERRORS = {**by_status(ANTHROPIC), 503: "overloaded_error"}

@@ -23,7 +23,7 @@ from msgspec import Raw
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Event, Hidden, InjectedCall, Tool, Tools, Turn, Visible, called_as
 from penumbra.apis.call_arguments import CallArguments
-from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, call_token
+from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, call_tokens
 from penumbra.apis.parts import OpenCalls, ToolCall, string_values
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.responses import Responses
@@ -36,7 +36,7 @@ from penumbra.wire.framing import MOST_BLANK_BYTES, ArrayItem, ArrayReader, Piec
 from penumbra.wire.json_values import decode, encode
 
 _SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
-_NO_CALLS = b'{"mode":"NONE"}'
+_CALLING, _NO_CALLS = "functionCallingConfig", b'{"mode":"NONE"}'
 _ERRORS = {**by_status(GOOGLE), 413: "INVALID_ARGUMENT"}
 _WRAPPERS = ("request", "generateContentRequest", "generate_content_request")
 
@@ -53,6 +53,7 @@ class GeminiFormat(ApiFormat):
     names_calls = False
     messages = "contents"
     error_body = staticmethod(write_error)
+    tokens = staticmethod(call_tokens)
     opens_with_first = False
     calls_wait = True
     joins_messages = True
@@ -76,9 +77,6 @@ class GeminiFormat(ApiFormat):
         call = by_id.get(result.id) if result.id else None
         return call or waiting.first_named(result.name)
 
-    def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
-        return tuple(call_token(document, part) for part in calls)
-
     def blocks(self, document: Document, message: Raw) -> Raw | None:
         return document.members(message).get("parts")
 
@@ -89,7 +87,7 @@ class GeminiFormat(ApiFormat):
             names.append(request.text_of(request.members(value).get("name")))
         config = request.members(member(members, "generationConfig"))
         candidates = request.plain(member(config, "candidateCount"))
-        calling = _calling(request, members)
+        calling = request.members(member(request.members(member(members, "toolConfig")), _CALLING))
         in_pieces = request.plain(member(calling, "streamFunctionCallArguments")) is True
         forced = request.string(calling.get("mode")) == "ANY"
         return Tools(tuple(names), len(names), forced, candidates in (None, 1) and not in_pieces)
@@ -119,11 +117,11 @@ class GeminiFormat(ApiFormat):
         top = inner_root(document)
         members = document.members(top)
         config = member(members, "toolConfig")
-        calling = member(document.members(config), "functionCallingConfig")
+        calling = member(document.members(config), _CALLING)
         if config is None:
             document.add_member(top, "toolConfig", b'{"functionCallingConfig":' + _NO_CALLS + b"}")
         elif calling is None:
-            document.add_member(config, "functionCallingConfig", _NO_CALLS)
+            document.add_member(config, _CALLING, _NO_CALLS)
         else:
             document.rewrite(calling, _NO_CALLS)
         return document.render()
@@ -215,11 +213,6 @@ def _arrays(request: Document, members: dict[str, Raw]) -> Iterator[Raw]:
 def _declarations(request: Document, members: dict[str, Raw]) -> Iterator[Raw]:
     for array in _arrays(request, members):
         yield from request.items(array)
-
-
-def _calling(request: Document, members: dict[str, Raw]) -> dict[str, Raw]:
-    config = request.members(member(members, "toolConfig"))
-    return request.members(member(config, "functionCallingConfig"))
 
 
 USAGE = UsageTable(

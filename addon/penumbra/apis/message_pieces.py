@@ -58,9 +58,9 @@ def take_out_calls(document: Document, message: dict[str, Raw], is_hidden: Calla
         document.rewrite(message["tool_calls"], b"[" + b",".join(kept) + b"]")
 
 
-def call_token(document: Document, call: Part) -> str:
-    """Return a short hash of the name and the arguments of a call. Many clients drop the id of a call."""
-    return short_hash(call.name or None, document.plain(call.arguments))
+def call_tokens(document: Document, calls: Iterable[Part]) -> tuple[str, ...]:
+    """Return a short hash of the name and the arguments of each call. Many clients drop the ids of calls."""
+    return tuple([short_hash(call.name or None, document.plain(call.arguments)) for call in calls])
 
 
 class Noted(Struct, frozen=True):
@@ -97,7 +97,7 @@ class Reading(ABC):
         """Store a call. `named` has the members that name a hidden call in its result, or is None."""
         if named is None:
             self.real_calls.append(call.id)
-            self.tokens.append(call_token(document, call))
+            self.tokens += call_tokens(document, [call])
             return
         arguments = "{}" if call.arguments is None else document.source(call.arguments).decode()
         self.injected.append(InjectedCall(encode(named).decode(), arguments, (call.id,)))

@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from penumbra.apis.base import Event, InjectedCall, called_as
 from penumbra.apis.call_arguments import CallArguments
-from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, call_token, take_out_calls
+from penumbra.apis.message_pieces import Noted, PieceTurns, Reading, call_tokens, take_out_calls
 from penumbra.apis.openai_chat import ChatFormat
 from penumbra.apis.parts import OpenCalls, ToolCall
 from penumbra.apis.prompt import Kind, Message, Part
@@ -41,6 +41,7 @@ class OllamaFormat(ChatFormat):
     # Without tools there are no calls. The API can't forbid calls in another way.
     no_calls = "tools", b"[]"
     error_body = staticmethod(write_error)
+    tokens = staticmethod(call_tokens)
 
     def message(self, document: Document, value: Raw, turn: int = 0) -> Message:
         members = document.members(value)
@@ -61,9 +62,6 @@ class OllamaFormat(ChatFormat):
     def answered(self, result: Part, by_id: Mapping[str, ToolCall], waiting: OpenCalls) -> ToolCall | None:
         call = waiting.first_with_id(result.id) if result.id else None
         return call or (waiting.first_named(result.name) if result.name else waiting.first())
-
-    def tokens(self, document: Document, calls: list[Part]) -> tuple[str, ...]:
-        return tuple(call_token(document, part) for part in calls)
 
     def result(self, call: InjectedCall, text: str) -> bytes:
         return encode({"role": "tool", "content": text, **decode(utf8(call.id))})

@@ -33,8 +33,6 @@ _FIRST_BYTES = {
     "string or array": b'"[',
     "array or object": b"[{",
 }
-
-
 _MODEL = LinearText(r"/models?/(?:(arn:.+)/[a-z-]+$|([^/]+?)(?::[a-zA-Z]+)?(?:/|$))")
 """The id of a model in a path. On Amazon Bedrock, the id may be an ARN with an unescaped slash."""
 

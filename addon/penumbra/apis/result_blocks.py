@@ -43,8 +43,6 @@ _DEEPEST = 24
 """In a result, deeper objects come from tools and are not defined by the API."""
 _MESSAGE_LEVELS = 8
 """The number of levels in a message that are searched for results."""
-
-
 knowledge = partial(rules.table, "results.yaml")
 
 

@@ -18,7 +18,6 @@ from penumbra.wire.document import Document
 
 _MOST, _LONGEST, _LEVELS = 100, 100, 4
 """The greatest number of counts, length of a name, and number of levels."""
-
 Metrics = dict[str, dict[str, int]]
 """For each object with counts, its numbers by name. The name of a nested number is `outer.inner`."""
 
@@ -145,8 +144,6 @@ _OUTPUTS = (
     *("output_tokens", "completion_tokens", "candidatesTokenCount", "thoughtsTokenCount"),
     *("eval_count", "outputTokens"),
 )
-
-
 _IN_CONTEXT = frozenset((*_INPUTS, *_CACHED_BESIDE, *_WRITTEN, *_OUTPUTS))
 """The names of counts in all APIs that, in one turn, together count each token once."""
 

@@ -75,7 +75,6 @@ class Check:
 
 
 ok, note, bad = (partial(Check, state) for state in Level)
-
 _STORE = "store"
 
 

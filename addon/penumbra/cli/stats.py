@@ -62,7 +62,10 @@ def main(arguments: Sequence[str]) -> int:
         print_json({"proxies": processes, "days": overview.past(days)})
         return 0 if processes else 1
     parts = ["\n".join(_lines(process)) for process in processes] or ["Penumbra: no proxy is running here."]
-    week = [*(_week(days) if days else ()), *_still_to_come(processes)]
+    week = list(_week(days)) if days else []
+    # The history is written every few seconds.
+    if requests := sum(process.get("not_in_history", 0) for process in processes):
+        week.append(f"{counted(requests, 'request')} of these processes still to be added to the days")
     if week:
         parts.append("\n".join(week))
     print("\n\n".join(parts))
@@ -107,13 +110,6 @@ def _week(days: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield from expiry_lines(week)
     left_out = f", without {counted(week.unpriced, 'request')} to models whose price is not known"
     yield f"money       at {amounts.as_of()}{left_out if week.unpriced else ''}"
-
-
-def _still_to_come(processes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line about the requests that the next write of the history will add. The history is written
-    every few seconds."""
-    if requests := sum(process.get("not_in_history", 0) for process in processes):
-        yield f"{counted(requests, 'request')} of these processes still to be added to the days"
 
 
 def _day(name: str, sums: Amounts) -> str:

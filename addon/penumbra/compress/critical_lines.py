@@ -28,7 +28,6 @@ _LONGEST_REPORT = 300
 _MEMORY = 1 << 25
 """The greatest size in bytes of a pattern's automaton. If an automaton needs more memory, RE2 searches more
 slowly."""
-
 Report = Literal["outcome", "change", "finding"]
 """The kinds of report in a line: how a program ended, what it changed, or a finding at a place in a file."""
 

@@ -43,8 +43,6 @@ _SEEN = 20
 """A fact keeps this percentage of its weight if an earlier result has the fact."""
 _RARE = 20
 """A used name adds to the worth of its units if no more than this number of units have the name."""
-
-
 _Find = Callable[[bytes], tuple[bytes, ...]]
 
 

@@ -35,8 +35,7 @@ def _line_numbers(text: str, source: Source) -> str | None:
 
 
 def _begins_where_asked(text: str, source: Source) -> bool:
-    """True unless the result of a read begins at another line than the call asked for, and the numbers may be
-    data."""
+    """Return whether numbers may be a tool's. Those of a read count code, or begin where the call asked."""
     if source.call.shell or source.call.category != "read" or line_numbers.count_code(text):
         return True
     first = line_numbers.first_number(text)

@@ -21,7 +21,6 @@ _TURN_SECONDS = 0.005
 """The time in seconds that a thread works before it lets other threads run."""
 _PAUSE_SECONDS = 0.0001
 """After a pause of this number of seconds, a waiting thread has Python's global lock."""
-
 T = TypeVar("T")
 IsLate = Callable[[], bool] | None
 """A function that returns True after the time is over; None without a limit."""

@@ -268,8 +268,6 @@ def _switch_word(value: Any) -> str:
 
 FOLDER = Parser(_switch_word)
 """Parser of the name of a folder, or `off`."""
-
-
 _SIZE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
@@ -309,11 +307,8 @@ def _with_unit(value: float, units: Mapping[str, float]) -> str:
     return f"{value / unit:g}{name}" if value else "0"
 
 
-def _write_duration(value: float) -> str:
-    return _with_unit(value, {name: unit for name, unit in _DURATION_UNITS.items() if name})
-
-
-DURATION = Parser(read_duration, write=_write_duration)
+_WRITTEN_UNITS = {name: unit for name, unit in _DURATION_UNITS.items() if name}
+DURATION = Parser(read_duration, write=lambda value: _with_unit(value, _WRITTEN_UNITS))
 
 
 def read_ratio(value: Any) -> float | None:
@@ -324,8 +319,6 @@ def read_ratio(value: Any) -> float | None:
 
 
 RATIO = Parser(read_ratio, write=lambda value: "" if value is None else f"{value:g}")
-
-
 _MODE_ALIASES = {
     **dict.fromkeys(("disabled", "off", "false", "none"), Mode.DISABLED),
     "safe": Mode.SAFE,
@@ -381,8 +374,7 @@ def read_hosts(value: Any) -> tuple[str, ...]:
     """Return names or globs of hosts. Raises SettingsError for a URL or a port, which would never match."""
     names = read_names(value)
     for name in names:
-        bare = re.sub(r"^\w+://", "", name).partition("/")[0]
-        bare = bare.rpartition("@")[2]
+        bare = re.sub(r"^\w+://", "", name).partition("/")[0].rpartition("@")[2]
         if re.fullmatch(r"[^:]*:\d+", bare):
             bare = bare.rpartition(":")[0]
         if bare != name and _HOST.fullmatch(bare):

@@ -17,7 +17,6 @@ from penumbra.config.parsers import FLAG, MODE, meant, parse_mode
 FIELD = "_forge"
 THRESHOLD_HEADER = "x-compression-threshold"
 SWITCH_HEADER = "x-penumbra"
-
 _PATH = "_forge.tool_output_compression"
 _BYTES_PER_TOKEN = 4
 _SHOWN = 40

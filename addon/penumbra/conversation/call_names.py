@@ -117,12 +117,8 @@ _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S[^\r\n]{0,400})\r
 _PLACEHOLDER = re.compile(r"\[REDACTED:[^\[\]]{1,100}\]")
 _ASKED = ("pattern", "query", "url", "uri", "prompt", "name")
 """Arguments that distinguish calls without path and command."""
-
-
 Clean = Callable[[str], str]
 """A function that returns a text without its secrets. Raises RedactionError."""
-
-
 Remembered = Callable[[str, bool, Clean], str]
 """A function like `ShownTexts.shown` for one scope."""
 

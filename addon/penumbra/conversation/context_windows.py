@@ -29,7 +29,6 @@ _BYTES_PER_TOKEN = 3
 """The bytes of a token, estimated low."""
 _OTHERS_BYTES = 1_000
 """The bytes of the JSON around the text of an added message."""
-
 Learn = Callable[[LearnedLimits], Awaitable[None]]
 """A function that remembers the limits that a refusal has named."""
 

@@ -55,7 +55,6 @@ _NEVER = sys.maxsize
 _ELSEWHERE = frozenset({"previous_response_id", "conversation", "thread"})
 """With one of these members, the request continues turns that only the provider has."""
 _log = logging.getLogger(__name__)
-
 Scanner = Callable[[str, str], Scan]
 """A function that searches a text for secrets. The second argument is a path or command. Raises
 RedactionError."""

@@ -28,7 +28,6 @@ from penumbra.wire.json_values import decode, encode
 from penumbra.wire.prefix_memory import Computation
 
 _Keys = tuple[list[bytes], list[bytes | None]]
-
 _INDEX = attrgetter("index")
 _TEXTS = {"content", "output"}
 """Members of a result that may have its text, in APIs whose providers store histories."""

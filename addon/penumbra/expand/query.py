@@ -41,7 +41,6 @@ _LINE_CHARACTERS = 2_000
 _CONTEXT_LINES = 2
 _MOST_CONTEXT_LINES = 50
 _RANGE = re.compile(r"(\d{1,9})?[ \t]{0,9}(-|–|\.\.|:|,)?[ \t]{0,9}(\d{1,9})?", re.ASCII)
-
 REFUSED = (
     "No more originals can be given in this turn. Go on with what you have, or call another tool. "
     "You may ask again after the next message."

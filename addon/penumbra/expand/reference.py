@@ -110,11 +110,9 @@ class References:
 
 NAMES = ("expand_context", "penumbra_expand_context")
 """The names of the injected tool. The second name is for clients that have a tool with the first name."""
-
 EDITING_NAMES = {name: name.replace("context", "original") for name in NAMES}
 """Names of the tool if secrets are put back into edits. The tool's description then explains this. A
 conversation keeps its tool when the setting changes."""
-
 LEGEND = "[REDACTED:kind:code] hides a secret: never write it in its place."
 """The explanation of placeholders in the tool's description, even if no secret was found."""
 EDITING_LEGEND = (

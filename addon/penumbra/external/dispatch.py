@@ -173,8 +173,6 @@ _MOST_BREAKERS = 1_000
 """Greatest number of breakers. There is a breaker for each service, and for each client whose own credential
 pays."""
 _log = logging.getLogger(__name__)
-
-
 Work = Callable[[Callable[[], Any]], Awaitable[Any]]
 """A function that runs work outside of the event loop when the caller's turn comes."""
 

@@ -404,8 +404,6 @@ CONTRACTS: Mapping[str, Contract] = {
     ),
 }
 _SERVICE = Contract(PATH, lambda key: {"x-api-key": key}, _service_body, _service_response)
-
-
 strategy_rules = partial(rules.table, "strategies.yaml")
 
 

@@ -406,8 +406,7 @@ def _compared(incoming: Incoming, request: Request) -> ComparedPrompt | None:
 
 def _without_breakpoints(_: Document, message: Raw) -> bytes:
     """Return a digest of a message without `cache_control`. Providers don't compare that member."""
-    source = _BREAKPOINT.sub(b"", memoryview(message))
-    return hashlib.blake2b(source, digest_size=8).digest()
+    return hashlib.blake2b(_BREAKPOINT.sub(b"", memoryview(message)), digest_size=8).digest()
 
 
 def _dollars(incoming: Incoming, totals: Summary, new: Sequence[Shown], rates: Rates) -> float | None:
@@ -489,7 +488,6 @@ def _report(written: Future[None]) -> None:
 
 _MOST = 32
 """The greatest number of requests that are observed at once. Further requests are not observed."""
-
 _MEMORY_BYTES = 64_000_000
 """The greatest size in bytes of the decisions and originals in an observation's database."""
 

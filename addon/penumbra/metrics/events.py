@@ -48,8 +48,6 @@ class ShownResult(Protocol):
 
 SAME = ("kept", "adopted")
 """Values of `Facts.how` that mean that a result was not changed."""
-
-
 _LATE = "out of time"
 
 

@@ -11,6 +11,7 @@ from penumbra.metrics.journal import SECONDS, Journal
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PREFIX = "penumbra_"
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 Sample = tuple[str, Mapping[str, str], float]
 """A sample has the suffix of its name, its labels and its value."""
 Family = tuple[str, str, str, Iterable[Sample]]
@@ -41,16 +42,12 @@ _STORE = {
     "forgotten_rows_total": "Delayed rows that are lost.",
     "guessed_results_total": "Other proxies' results whose form could not be looked up.",
 }
-
-
 _DATABASE = {
     "up": "Whether the database on this machine's disk answers and can be written.",
     "waiting_bytes": "Bytes that wait to be written to it.",
     "failures_total": "Times that it was asked for something and did not answer.",
     "forgotten_rows_total": "Rows that were dropped before they were written, because too many bytes waited.",
 }
-
-
 _COUNTS = {
     "requests": ("requests", "Requests that were read."),
     "changed_requests": ("changed", "Requests that were changed."),
@@ -156,9 +153,5 @@ def _lines(name: str, kind: str, help_text: str, samples: Iterable[Sample]) -> I
     yield f"# HELP {name} {help_text}"
     yield f"# TYPE {name} {kind}"
     for end, labels, value in samples:
-        pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+        pairs = ",".join(f'{key}="{text.translate(_ESCAPES)}"' for key, text in labels.items())
         yield f"{name}{end}{{{pairs}}} {value!r}" if pairs else f"{name}{end} {value!r}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -157,7 +157,18 @@ def summary(figures: Figures, read: dict[str, int]) -> dict[str, Any]:
         },
         "tools": [{"tool": tool, "kind": kind, **_sums(sums)} for (tool, kind), sums in figures.ranked],
         "secrets": {"by_rule": dict(figures.secrets), "different_values": len(figures.values)},
-        "largest": [_large(large) for large in figures.largest],
+        "largest": [
+            {
+                "tool": large.tool,
+                "kind": large.kind,
+                "call": large.call,
+                "source": large.source,
+                "how": large.facts.how,
+                "stages": list(large.facts.stages),
+                "tokens": [large.facts.tokens_before, large.facts.tokens_after],
+            }
+            for large in figures.largest
+        ],
     }
 
 
@@ -180,16 +191,4 @@ def _requests(requests: Requests) -> dict[str, Any]:
         "injected_tool_tokens": requests.declared,
         "injected_tool_dollars": round(requests.declared_dollars, 6),
         "without_known_price": requests.unpriced,
-    }
-
-
-def _large(large: LargeResult) -> dict[str, Any]:
-    return {
-        "tool": large.tool,
-        "kind": large.kind,
-        "call": large.call,
-        "source": large.source,
-        "how": large.facts.how,
-        "stages": list(large.facts.stages),
-        "tokens": [large.facts.tokens_before, large.facts.tokens_after],
     }

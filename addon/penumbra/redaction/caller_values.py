@@ -34,8 +34,6 @@ _LEAST, _MOST = 8, 16_384
 """The smallest and the greatest number of bytes of one value."""
 _MADE = 1_000
 """The greatest number of remembered placeholders of one caller."""
-
-
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 

@@ -492,14 +492,11 @@ def _words_of_diff(data: bytes) -> Iterator[tuple[int, int]]:
 
 _SET_OPTIONS = latin1(64 << 20)
 """The memory limit is large, because a set that runs out of memory reports no match."""
-
-
 Sign = IntEnum(
     "Sign",
     "DISGUISE JOINT ENCODED FLAG TAG QUOTED DUMP CHARACTERS WIDE ARRAY BOX WORD_DIFF TAIL DIGITS PRINTABLE",
 )
 """A `Sign` is an encoding, a name before a value, or a token's tail that a text may contain."""
-
 DECODERS = {
     Sign.DISGUISE: SignDecoder(DISGUISE.pattern, undisguised, has_quotes=True),
     Sign.JOINT: SignDecoder(JOINTS.pattern, joined),
@@ -515,7 +512,6 @@ DECODERS = {
     Sign.WORD_DIFF: SignDecoder(rb"\[-[^\n]+-\]|\{\+[^\n]+\+\}", _compared),
 }
 """A decoder is used if its sign occurs in the text."""
-
 _PATTERNS: dict[Sign, bytes] = {
     # `FLAGS` expects a text in lower case, and this text may have capitals.
     Sign.FLAG: b"(?i)" + FLAGS.pattern,

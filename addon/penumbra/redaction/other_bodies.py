@@ -40,7 +40,6 @@ _SPACE = re.compile(r"\s")
 _BINARY = re.compile(r"(?:data:[\w.+-]{1,60}/[\w.+-]{1,80};base64,)?[A-Za-z0-9+/_-]{512,}={0,2}")
 _LONG_NAME = 16
 _OUTPUTS = frozenset(("output", "outputs", "result", "results"))
-
 Search = Callable[[str, str], Redacted]
 """A `Search` is a function that redacts a text. The second argument is a hint. Raises RedactionError."""
 

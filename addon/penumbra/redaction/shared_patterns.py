@@ -26,20 +26,17 @@ _BLAME = (
     rb"[0-9]{4}-[01][0-9]-[0-3][0-9] [0-9:]{8} [+-][0-9]{4} {1,7}[0-9]{1,7}\)[ ]"
 )
 _COMMENT = rb"(?:#|//|--|;)[ ]"
-
 SAYING = rb"|".join((rb"(?:" + _JOB + rb")?" + _TIME, _SYSLOG, _SERVICE, _POD, _BLAME, _COMMENT))
 """Prefixes with the time or the author of a line, and the signs of comments."""
 WORDS = rb"|".join((NUMBERED, SAYING, FILE))
 """All prefixes of lines except the signs of diffs and quotations."""
 LINE_START = WORDS + rb"|(?:> ?){2,8}|[+>-]"
-
 LINE_BREAK = (
     rb"(?:[ \t]{0,8}(?:\r?\n|\\{1,31}(?:r\\{1,31})?n)(?:[ \t]{0,8}(?:"
     + rb"|".join((NUMBERED, _TIME, _SYSLOG, _SERVICE, _COMMENT, FILE, rb"[+>-]"))
     + rb")){0,2}[ \t]{0,8})"
 )
 """In rules, `{LINE}` means this pattern for RE2: a line break and any prefix of the next line."""
-
 QUOTE = rb"(?:\\{0,31}[\"'`])"
 BREAK = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
 LEAD = rb"(?:" + LINE_START + rb")?"

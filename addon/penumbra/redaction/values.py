@@ -44,7 +44,6 @@ _FRAME = "*_`\"'()[]<>"
 """Characters that may surround a word, such as quotes and brackets."""
 _PARTS = ahocorasick_rs.AhoCorasick(_SPEC["placeholder_parts"].split())
 _ENDINGS = tuple(_SPEC["word_endings"].split())
-
 _SHAPES: Mapping[str, Callable[[str], object]] = {
     name: getattr(re.compile("|".join(shape["like"])), "search" if shape.get("anywhere") else "match")
     for name, shape in rules.load("secrets/words/shapes.yaml").items()

@@ -25,7 +25,6 @@ from penumbra.store.keyed_values import SOON
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
-
 _LONGEST_WRITE = 10.0
 """The greatest number of seconds that a caller waits for the disk. The first opening of the file and the
 writes of other programs take less."""

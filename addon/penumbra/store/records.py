@@ -77,15 +77,11 @@ def _key(scope: bytes, ref: str) -> bytes:
 _key_again = lru_cache(maxsize=_RENEWED)(_key)
 """`_key` with a cache, for the references that later requests repeat. A reference from a model may be a long
 text and is not cached."""
-
-
 _MEMORY_CHARACTERS = 8_000_000
 _ENTRY_CHARACTERS = 500
-
 _LONGEST_ARGUMENTS = 64_000
 """The greatest number of characters of stored arguments. For a call with longer arguments, only the name is
 stored."""
-
 Clean = Callable[[str], Awaitable[str]]
 """A function that returns a text without its secrets, or raises RedactionError."""
 
@@ -133,8 +129,6 @@ TOOL_CALLS = Schema(
     _MEMORY_CHARACTERS,
     lambda call: _ENTRY_CHARACTERS + len(call.name) + len(call.arguments),
 )
-
-
 _MEMORY = 4_096
 
 
@@ -150,8 +144,6 @@ class Stretch(msgspec.Struct, frozen=True, array_like=True):
 Stretches = Sequence[Stretch]
 Restorations = KeyedValues[Stretches]
 """The places of restored values in a string, by the key of the string."""
-
-
 RESTORATIONS: Schema[Stretches] = Schema(
     "restorations", msgspec.json.encode, msgspec.json.Decoder(tuple[Stretch, ...]).decode, _MEMORY
 )

@@ -343,9 +343,8 @@ class SharedStore:
         figures.sent_bytes += sent
         figures.received_bytes += sum(len(reply) for reply in replies if isinstance(reply, bytes))
         figures.seconds += time.perf_counter() - started
-        # Penumbra stores no values of other Redis types, so these count as absent and are replaced.
         replies = [
-            None if _is_strange(reply) or _is_forbidden(command, reply) else reply
+            None if _is_absent(command, reply) else reply
             for command, reply in zip(commands, replies, strict=True)
         ]
         for error in (reply for reply in replies if isinstance(reply, Exception)):
@@ -484,13 +483,10 @@ def _taking_back(rows: Sequence[Row], former: Mapping[bytes, bytes]) -> Command:
     return "EVAL", _TAKE_BACK, len(rows), *(row.name for row in rows), milliseconds, *parts
 
 
-def _is_strange(reply: Any) -> bool:
-    return isinstance(reply, exceptions.ResponseError) and str(reply).startswith("WRONGTYPE")
-
-
-def _is_forbidden(command: Command, reply: Any) -> bool:
-    """Return whether the user may not call `INFO`."""
-    return command[0] == "INFO" and isinstance(reply, exceptions.NoPermissionError)
+def _is_absent(command: Command, reply: Any) -> bool:
+    """Return whether the user may not call `INFO`, or a value has another Redis type, which is replaced."""
+    is_other = isinstance(reply, exceptions.ResponseError) and str(reply).startswith("WRONGTYPE")
+    return is_other or (command[0] == "INFO" and isinstance(reply, exceptions.NoPermissionError))
 
 
 def _shown(url: str) -> str:

@@ -49,8 +49,6 @@ class SteadyTime:
 
 STEADY = SteadyTime()
 """A steady clock from the start of the process."""
-
-
 V = TypeVar("V")
 T = TypeVar("T")
 D = TypeVar("D")

@@ -265,11 +265,8 @@ _ENCODERS: dict[str, Callable[[bytes], bytes]] = {
     "br": lambda data: bytes(brotli.compress(data, quality=4)),
     "zstd": lambda data: zstandard.ZstdCompressor(level=3).compress(data),
 }
-
-
 Decode = Callable[[bytes], bytes]
 """A function that decodes the next bytes. After the first NotDecodable, each call raises NotDecodable."""
-
 SUPPORTED = tuple(_STEPS)
 MOST_BYTES = 64 * 1024 * 1024
 """The greatest number of decoded bytes of one response. Models write far fewer."""

@@ -230,11 +230,8 @@ def _string_values(source: str, members: Iterable[re.Match[str]]) -> Iterator[st
         literal = _STRING.match(source, member.end())
         if literal:
             end = literal.end()
-            yield _unescaped(next(group for group in literal.groups() if group is not None))
-
-
-def _unescaped(literal: str) -> str:
-    return _ESCAPE.sub(lambda escape: _CONTROLS.get(escape.group(1), escape.group(1)), literal)
+            text = next(group for group in literal.groups() if group is not None)
+            yield _ESCAPE.sub(lambda escape: _CONTROLS.get(escape.group(1), escape.group(1)), text)
 
 
 def _are_lines(words: list[str]) -> bool:

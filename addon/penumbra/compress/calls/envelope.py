@@ -23,7 +23,6 @@ TAIL_WINDOW = 1_000
 _NOTICES = 4
 """Below a text, at most this number of notices is repeated with which the agent says that it has cut the
 text."""
-
 _LONGEST_NAMING = 800
 """A longer line, in characters, does not count as the line that names the edited file."""
 _AROUND_PATH = ("", " ", '"', "'", "`", "(", ")", ":", ",", "\n")

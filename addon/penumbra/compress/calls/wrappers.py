@@ -12,11 +12,8 @@ from penumbra.rule_schemas.shell_rules import WrapperRule
 
 MAX_WRAPPERS = 16
 """The greatest number of nested wrappers that are removed."""
-
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _SCRIPT_CLUSTER = re.compile(r"-[a-z]*c$")
-
-
 _Command = tuple[tuple[str, ...], str | None]
 """Words and a command line. If a wrapper's shell runs a command line, the words are those of the wrapper, or
 empty. Otherwise the words are the command, and the command line is None."""

@@ -15,7 +15,6 @@ from penumbra.rule_schemas.schema import Regexes
 
 LINE_LIMIT = 2_000
 """A match has at most this number of characters. Most steps leave longer lines unchanged."""
-
 _PLACEHOLDER = re.compile(r"\{(\w+)((?:\|[^{}|]*\|[^{}|]*)?)\}")
 """`{name}`, or `{name|line|lines}` for a count with its noun in singular and plural."""
 _ENDING = re.compile(r"(?<!\\)\$$")

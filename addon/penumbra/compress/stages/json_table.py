@@ -39,7 +39,6 @@ _PLAIN = re.compile(
     r"(?!(?:true|false|null|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\Z)"  # values of other types
     r"[^ \"\[\]{}\x00-\x1f][^\"\x00-\x1f]*(?<! )"
 )
-
 Row = dict[str, str]
 """The values of one object as JSON text, by key."""
 

@@ -31,8 +31,6 @@ _TYPED = re.compile(
     rb"(?::|\xef\xbc\x9a)[ \t]{0,4}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)(?![a-z0-9]{0,60}_[a-z0-9_]{0,60}\b)"
     rb"([^\s\"'`<>\\:=]{4,128})(?=[ \t]{0,8}(?:\r?\n|\\{1,31}[nr]|\\{0,31}\"|\Z))"
 )
-
-
 _BELOW = re.compile(
     rb"[\"']?[ \t]{0,4}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)[ \t]{0,12}[\"']?([^\s\"'`<>\\:=]{6,512}={0,2})"
     rb"(?=[\"']?[ \t]{0,8}(?:\r?\n|\\{1,31}[nr]|\\{0,31}\"|\Z))"
@@ -173,7 +171,6 @@ def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Iterator[Value]:
 
 
 _OPTIONS = latin1(64 << 20)
-
 _OTHER_SCRIPTS = "|".join(NAMES.spelt_in_other_letters())
 _STEM = (
     r"(?:(?:pa?ss?w(?:or[dt]|r?d)s?|passw|pwrd|passphrase|passcode|pwd|secrets?|credentials?|creds"

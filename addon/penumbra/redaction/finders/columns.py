@@ -173,8 +173,6 @@ def _secret(data: bytes, start: int, end: int, name: Name) -> list[Span]:
 
 _STATEMENTS = b"insert into|insert [|insert ignore into|replace into|create table|create temp|copy "
 SQL_ROWS = Finder("sql-rows", tuple(_STATEMENTS.split(b"|")), _sql_rows)
-
-
 _WORDS = (
     "password passwd passwort kennwort wachtwoord contrasena senha passcode passphrase"
     " pwd _pass secret secrets token key credential credentials"

@@ -141,14 +141,12 @@ _NO_SETTER = late(
 """This pattern matches the beginning of the name of a method that uses a secret without setting it."""
 _ONLY_ARGUMENT = late(rb"{QUOTE}[ \t]{0,4}(?:[)}]|\.to)")
 _COMPARED = re.compile(rb"\.(?:equals|compareTo|assign|eq)\Z")
-
 _FLAG = late(rb"(?:[ \t]{1,8}|{QUOTE},\s{0,40}|(?:{QUOTE})?(?:\r?\n|\\{1,31}n){LEAD}[ \t]{0,64}- )({QUOTE})?")
 _SOURCE = re.compile(rb"(?:locked:)?pass(?:word)?:")
 _CHANGED = late(rb"{QUOTE}?[ \t]{1,4}(?:->|\xe2\x86\x92)[ \t]{1,4}({QUOTE})")
 """This pattern matches the text between an old and a new value: `token: "old" -> "new"`."""
 _MARKED_UP = re.compile(rb"<(?:code|b|tt|kbd|samp|span|strong|em|i)(?: [^<>]{0,60})?>")
 _SMART = (b"\xe2\x80\x9c", b"\xe2\x80\x98")
-
 _END_OF_LINE = re.compile(
     rb"[ \t]*(?:\r?\n|\Z|(?<=[ \t]);[ \t]|;(?:\r?\n|\\{1,31}[nr])|\\{1,31}[nr]"
     rb"|\x1b\[|\\{1,31}\"|\"(?:[}\]]|, ?\"|\Z)|#|//|</?[a-z]"

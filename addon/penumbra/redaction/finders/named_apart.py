@@ -95,14 +95,11 @@ _LINE = late(
 _HEAD = late(rb"(?:{QUOTE})?([A-Za-z_][\w.-]{1,79})(?:{QUOTE})?:[ \t]*\Z")
 _FLAG = late(rb"--([a-z][\w-]{2,60}){QUOTE}[^()\n]{0,160}\Z")
 """This pattern matches an option before its default: `add_argument("--password", default="…")`."""
-
 _WHERE = late(
     rb"(?i){QUOTE}(?:,[^;\n]{0,120})?\s{1,8}where\s{1,8}[\w.]{0,40}(?:name|key|setting|option"
     rb"|param)\s{0,4}=\s{0,4}N?{QUOTE}([\w./:-]{2,80})"
 )
 """This pattern matches `WHERE name = 'smtp_password'`, after `UPDATE t SET value = '…'`."""
-
-
 _WHOLE_MEMBER = re.compile(rb"[\"'][ \t]{0,4}:[ \t]{0,4}[^\n]{0,200},[ \t]{0,4}\r?\Z")
 _JSON_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 """This pattern matches a JSON number. A placeholder in place of a number needs quotes."""
@@ -239,7 +236,6 @@ def _judge(written: bytes) -> Name:
 _STATEMENT_REACH = 240
 """The name of a default is looked for in at most this number of bytes before the default."""
 _LONGEST_TAG = 600
-
 _OPERATORS = _WORDS["fallback_operators"].split()
 _FALLBACK = late(
     rb"(?i:"

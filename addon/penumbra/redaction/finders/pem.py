@@ -97,8 +97,6 @@ KEY_FORMATS = (
     Finder("printed-private-key", tuple(name + b":" for name in _NUMBERS), _printed_numbers),
     Finder("listed-private-keys", (b"private keys",), _listed_keys),
 )
-
-
 _HEADER = rb"(?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _OTHER_ARMOUR = rb"-----%s OpenVPN Static key V1-----|---- %s SSH2 (?:ENCRYPTED )?PRIVATE KEY ----"
 _BEGIN = late(rb"-----BEGIN " + _HEADER + rb"|" + _OTHER_ARMOUR.replace(b"%s", b"BEGIN"))
@@ -129,8 +127,6 @@ _LEAST = 24
 _LONGEST = 65_536
 _SHORT = 16
 """Least number of characters in a line of a key, except the last line."""
-
-
 _ANCHORS = (
     b"private key",
     b"private-lines:",

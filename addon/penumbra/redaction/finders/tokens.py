@@ -489,8 +489,6 @@ _AFTER = bytes(_GOES_ON if byte in _WORD else _DEPENDS if byte == 0x5D else _BEG
 placeholder may end there."""
 _MAY_GO_ON = bytes(after != _BEGINS for after in _AFTER)
 """For each byte, 1 if a word may continue after it, otherwise 0."""
-
-
 _TRACED = re.compile(
     rb"(?i)(?:(?:trace|span|parent|request|transaction)(?:[_-]?(?:id|parent|state|context))?|x-[a-z]{2,20}-id)"
     rb"[\"']{0,2}[:=][ \"']{0,3}\Z"

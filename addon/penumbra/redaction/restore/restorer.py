@@ -43,8 +43,6 @@ _QUOTES = str.maketrans("", "", "\"'\\")
 _DOT = re.compile(r"(?:^|[;&|(\n])[ \t]*\.[ \t]")
 """This pattern matches the shell command `.`, which runs the commands in a file."""
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
-
-
 _table = partial(rules.table, "files.yaml")
 
 
