@@ -101,7 +101,7 @@ def with_references(
     # Most texts have no marker. A search for a marker's words takes a tenth of the pattern's time.
     if (": same as " in text or " said before" in text) and _MARKER.search(text):
         return None
-    is_numbered = call.is_quoted and line_numbers.count_lines(text, call, original)
+    is_numbered = line_numbers.count_lines(text, call, original)
     lines = index.read(text, original, is_numbered=is_numbered)
     repeated = list(_Search(index, lines, lines.printed, call).references())
     if " more time" in text and (first := folding.counted_lines(lines.lines)):

@@ -357,7 +357,7 @@ class EarlierTexts:
             is_whole = original is None and text.loss == Loss.NONE and not is_cut(text.text)
             index.note(
                 *(text.key, name, text.text, original),
-                is_numbered=call.is_quoted and line_numbers.count_lines(text.text, call, original),
+                is_numbered=line_numbers.count_lines(text.text, call, original),
                 is_lossy=text.loss >= Loss.LOSSY,
                 # Counting from the first line is right only if no line is missing.
                 first=call.first_line if is_whole else 0,

@@ -2,6 +2,7 @@
 tools with unknown names."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -67,3 +68,19 @@ def test_a_read_keeps_its_lines_and_a_repeated_read_refers_to_them(form: Form) -
     for line in filter(str.strip, CODE):
         assert any(one.endswith(line) for one in shown)
     assert len(again) < len(came) / 4
+
+
+@pytest.mark.parametrize("form", NUMBERED.values(), ids=NUMBERED)
+def test_new_lines_below_a_reference_have_their_numbers(form: Form) -> None:
+    changed = [*CODE[:60], "def inserted():", "    return 12345", *CODE[60:]]
+    _, again = forwarded(form[2](CODE), form[2](changed), form=form)
+    number = 0
+    for line in again.split("\n"):
+        if named := re.match(r"L?([0-9]+)(?:→|\t|: |\| )", line):
+            number = int(named[1])
+        else:
+            # Nobody can count across the reference that hides lines.
+            number = number + 1 if number and not line.startswith("[") else 0
+        if line.endswith("def inserted():"):
+            break
+    assert number == 61

@@ -312,6 +312,8 @@ def count_lines(text: str, call: Call, original: str | None = None) -> bool:
     from which the text was made, if the lines of the two differ."""
     if LEGEND in text[:HEADING]:
         return True
+    if not call.is_quoted:
+        return False
     if call.shell or call.category != "read":
         return call.is_numbered
     came = text if original is None else original
