@@ -66,7 +66,7 @@ def folder_of(setting: str, environment: Mapping[str, str] = os.environ) -> Path
 
 def use(folder: Path | None) -> list[str]:
     """Use Penumbra's rules and the rules of this folder, instead of an earlier folder. With None, use only
-    Penumbra's. Returns one line for each part that was left out. Caches of values derived from rules are
+    Penumbra's. Return one line for each part that was left out. Caches of values derived from rules are
     emptied. A `Redactor` keeps the rules that it was made with."""
     if folder is None:
         rules.add({})

@@ -72,7 +72,7 @@ class ShownBefore(Struct, frozen=True):
     facts: Container[bytes]
     """The facts that earlier results show (see the module `facts`)."""
     is_line: Callable[[str], bool]
-    """Returns whether an earlier result or call has a line. Blanks at the ends of the line don't count."""
+    """This function returns whether an earlier result or call has a line, without the blanks at its ends."""
 
 
 class ToolOutput(Struct, frozen=True):

@@ -45,7 +45,7 @@ def of_request(seconds: float, clock: Clock = time.thread_time, around: Clock = 
 
 
 class Overrun(Exception):
-    """Raised when the time is over."""
+    """An `Overrun` is raised when the time is over."""
 
 
 _watch = threading.local()

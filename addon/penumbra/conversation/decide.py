@@ -130,7 +130,7 @@ class Decider:
     _policy: Policy = field(init=False)
     _cached: bool = field(init=False)
     _is_late: time_budget.IsLate = field(init=False)
-    """Returns True when the request's time is used up. The remaining results are then only redacted."""
+    """This function returns True when the request's time is used up. Later results are only redacted."""
     _refers: bool = field(init=False)
     """True if references may replace results: the earlier texts stay, or the model can ask for them."""
 

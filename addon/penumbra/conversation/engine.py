@@ -77,11 +77,12 @@ _log = logging.getLogger(__name__)
 
 
 class StoreAway(Exception):
-    """Raised if the store can't be reached and the settings forbid sending a request without it."""
+    """A `StoreAway` is raised if the settings forbid requests without the store, which can't be reached."""
 
 
 class _Unsettled(Exception):
-    """Raised if another proxy has decided about a text first, or if the store may have lost a decision."""
+    """An `_Unsettled` is raised if another proxy has decided about a text first, or if the store may have
+    lost a decision."""
 
 
 class Engine:

@@ -65,7 +65,7 @@ def _identified(incoming: Incoming, request: Request) -> Request:
 
 
 class ThreadRefused(OverrideError):
-    """Raised if the request uses a message thread and the operator wants whole histories."""
+    """A `ThreadRefused` is raised for a message thread if the operator wants whole histories."""
 
     def __init__(self) -> None:
         super().__init__(_THREADS)

@@ -196,7 +196,7 @@ class ToolLoop:
         return replace(left, out=out, status=upstream_error.described(failure, "").status, broken=broken)
 
     def interrupted(self) -> Done:
-        """End the response after the client has disconnected. Returns the part that the client got."""
+        """End the response after the client has disconnected. Return the part that the client got."""
         return self._left()
 
     def again(self, request: bytes = b"") -> None:

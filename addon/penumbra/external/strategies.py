@@ -194,8 +194,8 @@ class Answer:
 
 
 class NoResponse(Exception):
-    """Raised if there is no response. `kind` is one of a few constant words, for counting. The message quotes
-    neither the text nor the service."""
+    """A `NoResponse` is raised if there is no response. `kind` is one of a few constant words, for counting.
+    The message quotes neither the text nor the service."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         super().__init__(f"{kind} ({detail})" if detail else kind)

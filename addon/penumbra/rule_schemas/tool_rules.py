@@ -132,7 +132,7 @@ class LabelPair(Strict, frozen=True):
     opening: str
     closing: str = ""
     needs: str = ""
-    """A text that follows somewhere below the output. Without it, the opening may be the output's own."""
+    """A text that follows below the output. Without this text, the opening may be the output's own."""
 
 
 class FileExample(Strict, frozen=True):

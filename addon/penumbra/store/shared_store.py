@@ -197,7 +197,7 @@ class SharedStore:
         return _PREFIX + table.encode() + b":" + digest.digest()
 
     async def read(self, names: Sequence[bytes], milliseconds: int) -> list[bytes | None] | None:
-        """Read records and mark them as used. Returns None if the store gave no answer."""
+        """Read records and mark them as used. Return None if the store gave no answer."""
         return await self._ask([("GETEX", name, "PX", milliseconds) for name in names])
 
     async def use(self, names: Sequence[bytes], milliseconds: int) -> list[int] | None:
@@ -215,7 +215,7 @@ class SharedStore:
         """Write the rows of `put`, and those of `add` whose names have no row. Return one boolean for each
         row of `add`, true if the row was written.
 
-        Returns None if the store is not whole or the outcome is unknown. `news` is announced to the other
+        Return None if the store is not whole or the outcome is unknown. `news` is announced to the other
         proxies. With `former`, rows are valid only if the store confirms them. Unconfirmed rows are deleted,
         or replaced by their earlier records in `former`. The announcement is sent after the confirmation.
         """

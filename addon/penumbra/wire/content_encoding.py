@@ -31,11 +31,11 @@ _BROTLI_TAKES_A_BOUND = hasattr(brotli.Decompressor, "can_accept_more_data")
 
 
 class NotDecodable(ValueError):
-    """Raised for an unknown coding, too many codings, or broken data. The message contains no data."""
+    """A `NotDecodable` is raised for an unknown coding, too many codings or broken data, and quotes none."""
 
 
 class OverLimit(NotDecodable):
-    """Raised if the decoded body exceeds the limit."""
+    """An `OverLimit` is raised if the decoded body exceeds the limit."""
 
 
 @remembered(256)

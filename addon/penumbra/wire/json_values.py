@@ -27,7 +27,7 @@ _EXPONENT = re.compile(rb"[\[:,] ?-?[0-9][0-9.]*+e")
 
 
 class NotJson(ValueError):
-    """Raised for bytes that are no JSON, and for JSON that can't be edited safely."""
+    """A `NotJson` is raised for bytes that are no JSON, and for JSON that can't be edited safely."""
 
 
 def encode(value: Any) -> bytes:

@@ -157,7 +157,7 @@ def _write(rows: Sequence[Row], title: str) -> list[str] | None:
 
 def _columns(rows: Sequence[Row], prefix: str) -> dict[str, list[str | None]] | None:
     """Return, for each key, its value in every row. A row without the key has None. Keys of inner objects are
-    dotted. Returns None if there are too many keys or too many empty cells."""
+    dotted. Return None if there are too many keys or too many empty cells."""
     keys: dict[str, None] = {}
     for row in rows:
         keys.update(dict.fromkeys(row))

@@ -45,7 +45,7 @@ _HEADER = re.compile(r"\[(?:table [0-9]+: [0-9]+ objects|[0-9]+ lines of JSON)[;
 
 def rows(text: str, space: int) -> tuple[list[str], list[int]] | None:
     """Return the rows of a JSON text, and for each row the number of the line with its columns, or else its
-    own number. Long rows are shortened so that more rows fit into `space` bytes. Returns None if the text has
+    own number. Long rows are shortened so that more rows fit into `space` bytes. Return None if the text has
     no header and fewer than 12 rows."""
     lines = _lines(text)
     starts = [number for number, line in enumerate(lines) if _HEADER.match(line)]

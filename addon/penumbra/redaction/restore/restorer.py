@@ -489,7 +489,7 @@ def _lines(texts: list[str]) -> Iterator[str]:
 
 
 class _Doubled(ValueError):
-    """Raised for a JSON object with a repeated member."""
+    """A `_Doubled` is raised for a JSON object with a repeated member."""
 
 
 def _object(text: str) -> dict[str, Any] | None:
