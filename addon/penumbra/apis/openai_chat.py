@@ -456,7 +456,7 @@ class ChatTurns(Turns):
             if not isinstance(fragment, dict):
                 kept.append(document.source(item))
                 continue
-            function = fragment.get("function")
+            function = fragment.get("function") or fragment.get("custom")
             call = self.message.add_call(fragment)
             call.waiting.append(document.source(item))
             call.decide(self.injected_tool, isinstance(function, dict) and bool(function.get("name")))

@@ -99,6 +99,16 @@ def test_real_calls_beside_the_hidden_one_reach_the_client(case: Case) -> None:
 
 
 @every_case
+def test_all_calls_of_the_tool_in_a_turn_are_hidden_and_known(case: Case) -> None:
+    other = ToolCall(PHANTOM, {"id": "shadow_1"}, "toolu_hidden_1")
+    out, (turn,) = byte_by_byte(case.reader, [case.begin().written(script.turn("All.", ASKED, other, RUN))])
+    got = case.read(out)
+    assert [json.loads(call.arguments)["id"] for call in turn.injected] == ["shadow_0", "shadow_1"]
+    assert PHANTOM.encode() not in out
+    assert (got.text, got.real_calls, len(got.real_calls)) == ("All.", turn.real_calls, 1)
+
+
+@every_case
 def test_a_turn_of_nothing_but_the_tool_ends_without_calls(case: Case) -> None:
     out, _ = byte_by_byte(case.reader, [case.begin().written(script.turn(ASKED))])
     got = case.read(out)

@@ -188,13 +188,14 @@ def test_everything_in_one_chunk() -> None:
 
 
 def test_custom_calls_of_the_tool_are_hidden_and_other_ones_are_known_by_their_input() -> None:
-    for name in (PHANTOM, "patch"):
-        begun = {"index": 0, "id": "c", "type": "custom", "custom": {"name": name, "input": "shad"}}
-        rest = {"index": 0, "custom": {"input": "ow_0"}}
+    for name, piece in ((PHANTOM, ""), (PHANTOM, PHANTOM[6:]), ("patch", "")):
+        first = {"name": name.removesuffix(piece), "input": "shad"}
+        begun = {"index": 0, "id": "c", "type": "custom", "custom": first}
+        rest = {"index": 0, "custom": {"name": piece, "input": "ow_0"} if piece else {"input": "ow_0"}}
         data = b"".join(chunk(0, tool_calls=[one]) for one in (begun, rest)) + chunk(0, "tool_calls") + DONE
         out, (turn,) = every_cut(stream, [data])
         assert turn.injected == ((InjectedCall("c", "shadow_0"),) if name == PHANTOM else ())
-        assert (PHANTOM.encode() in out, out == data) == (False, name == "patch")
+        assert (b"custom" in out, out == data) == (name == "patch", name == "patch")
         call = {"id": "c", "type": "custom", "custom": {"name": "patch", "input": "shadow_0"}}
         request = Document(json.dumps({"messages": [{"role": "assistant", "tool_calls": [call]}]}).encode())
         (visible,) = FORMATS["openai_chat"].visible(request)
@@ -276,6 +277,12 @@ def function(call_id: str, name: str, arguments: str) -> dict[str, Any]:
 
 def body() -> Response:
     return FORMATS["openai_chat"].body(PHANTOM)
+
+
+def test_texts_of_documents_are_joined_by_an_empty_line() -> None:
+    asked = completion({"content": "one", "tool_calls": [function("p", PHANTOM, "{}")]}, "tool_calls")
+    out, _ = every_cut(body, [asked, completion({"content": "two"}, "stop")])
+    assert json.loads(out)["choices"][0]["message"]["content"] == "one\n\ntwo"
 
 
 @pytest.mark.parametrize("index", [b"0", b"[]", b"{}"])
