@@ -23,7 +23,7 @@ from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from cffi import FFI
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 ITEM_BYTES = 1_500
 """Approximate bytes of memory that an item takes in addition to its text."""
@@ -337,6 +337,8 @@ def state_size(state: Any) -> int:
         return VALUE_BYTES + sum(map(state_size, state))
     if isinstance(state, list | dict | set | frozenset):
         return VALUE_BYTES * (1 + len(state))
+    if isinstance(state, Struct):
+        return sum(state_size(getattr(state, name)) for name in state.__struct_fields__)
     if is_dataclass(state):
         return sum(state_size(getattr(state, each.name)) for each in fields(state))
     return VALUE_BYTES

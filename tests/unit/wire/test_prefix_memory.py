@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from penumbra.wire import prefix_memory
 from penumbra.wire.document import Document
@@ -58,6 +60,30 @@ def test_few_states_of_a_fold_are_kept_and_they_count() -> None:
     assert alone + 10_000 < memory.bytes < alone + 20_000
     memory.forget(len(memory))
     assert memory.bytes == len(memory) == 0
+
+
+@dataclass
+class _Data:
+    read: list[int]
+
+
+class _Values(Struct):
+    read: _Data
+
+
+@pytest.mark.parametrize(
+    "make",
+    [_Data, lambda values: (values,), lambda values: _Values(_Data(values))],
+    ids=["dataclass", "tuple", "struct"],
+)
+def test_members_of_a_state_count(make: Callable[[list[int]], object]) -> None:
+    memory = PrefixMemory()
+    for _ in range(2):
+        document, array = remembered(memory, json.dumps(LONG).encode())
+    alone = memory.bytes
+    computation = Computation(lambda: make([0] * 1_000), deepcopy, "key")
+    document.computed(array, len(LONG), computation, lambda state, index: None)
+    assert memory.bytes > alone + 100_000
 
 
 def test_short_arrays_are_remembered_once_they_came_again() -> None:
