@@ -31,10 +31,6 @@ def start(clients: Any, api_key: str, proxy: Any) -> Any:
     return start
 
 
-def statuses(upstream: Any) -> set[int]:
-    return {request.status for request in upstream.asked()}
-
-
 @both_ways
 @every_sdk
 def test_same_conversation_in_fewer_bytes(api: Client, stream: bool, start: Any, upstream: Any) -> None:
@@ -46,7 +42,7 @@ def test_same_conversation_in_fewer_bytes(api: Client, stream: bool, start: Any,
     upstream.answers(*SESSION)
     ours = start(api.name, stream=stream)
     ours.say("Why does the total test fail?")
-    assert statuses(upstream) == {200}
+    assert upstream.statuses() == {200}
     assert ours.messages == plain.messages
     assert_prefix_kept(upstream.asked())
     before, after = (sum(len(text) for _, text in results(one.json)) for one in (sent, upstream.asked()[-1]))
@@ -69,7 +65,7 @@ def test_gemini_calls_without_ids(start: Any, upstream: Any) -> None:
         assert agent.say("What is in the log?").endswith("Done.")
         upstream.script(Model(turn(bash("ls")), turn("Bye.")))
         agent.say("Go on.")
-        assert statuses(upstream) == {200}
+        assert upstream.statuses() == {200}
         assert len(hidden_results(upstream.asked()[-1])) == 2
 
 
@@ -89,12 +85,12 @@ def test_responses_with_the_history_at_the_provider(
     )
     agent = start("responses", stream=stream, at_provider=True)
     assert agent.say("What is in the log?") == "Done."
-    assert statuses(upstream) == {200}
+    assert upstream.statuses() == {200}
     assert PHANTOM not in str(agent.messages)
     kept = list(upstream.asked())
     upstream.script(Model(turn(bash("ls")), turn("Bye.")))
     assert agent.say("Go on.") == "Bye."
-    assert statuses(upstream) == {200}
+    assert upstream.statuses() == {200}
     assert [len(one.json["input"]) for one in upstream.asked()[-2:]] == [1, 1]
     given = [text for one in kept for _, text in results(one.json)]
     assert noise in given
@@ -163,7 +159,7 @@ def test_a_key_in_the_query_goes_to_google_alone(
     running = own_proxy("regular", penumbra_max_output_bytes=CAP, penumbra_events=str(path))
     upstream.script(Model(turn(bash("cat worker.log")), ask("Hm."), turn("NEEDLE-90.")))
     BY_NAME["gemini-array"].caller(clients, running, key, False, stream=True).say("What is in the log?")
-    assert {request.status for request in upstream.asked()} == {200}
+    assert upstream.statuses() == {200}
     assert all(f"key={key}" in request.target for request in upstream.asked())
     found = json.dumps([[flow["comment"], flow["metadata"]] for flow in running.flows()])
     running.stop()

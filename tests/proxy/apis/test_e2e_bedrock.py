@@ -138,10 +138,6 @@ def start(clients: Any, api_key: str, proxy: Any) -> Start:
     return start
 
 
-def statuses(upstream: Any) -> set[int]:
-    return {request.status for request in upstream.asked()}
-
-
 @both_ways
 @pytest.mark.parametrize("api", ["converse", "invoke"])
 def test_a_failing_continuation(api: str, stream: bool, start: Start, upstream: Any) -> None:
@@ -195,7 +191,7 @@ def test_signed_requests_pass_untouched_with_one_line(start: Start, upstream: An
         upstream.script(Model(turn(bash("cat worker.log")), turn("So it is.")))
         agent = start(api, running, signs=True, stream=True)
         assert agent.say("What is in the log?") == "So it is."
-        assert statuses(upstream) == {200}
+        assert upstream.statuses() == {200}
         assert dict(results(upstream.asked()[-1].json))["Bash"] == LOG
         assert PHANTOM not in str(upstream.asked()[-1].json)
     assert running.log().count("they are signed") == 1

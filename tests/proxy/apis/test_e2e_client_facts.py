@@ -65,7 +65,7 @@ def test_a_system_block_that_changes_with_every_request(clients: Any, running: A
     assert caller.say("What is in the log?") == "NEEDLE-90."
     upstream.script(Model(turn("Done.")))
     caller.say("Go on.")
-    assert {request.status for request in upstream.asked()} == {200}
+    assert upstream.statuses() == {200}
     assert {request.target for request in upstream.asked()} == {"/v1/messages?beta=true"}
     assert {request.header("anthropic-beta") for request in upstream.asked()} == {BETAS}
     # The hidden request repeats the block of the request that it continues.

@@ -28,10 +28,6 @@ def start(clients: Any, proxy: Any) -> Any:
     return start
 
 
-def statuses(upstream: Any) -> set[int]:
-    return {request.status for request in upstream.asked()}
-
-
 def new_items(received: Any) -> list[Any]:
     found: list[Any] = received.json.get("input") or received.json["messages"]
     return found
@@ -48,7 +44,7 @@ def test_results_are_read_by_calls_that_are_not_in_the_request(
         upstream.reset()
         upstream.answers(*SESSION[:4], turn(bash(SAME)), turn(bash(SAME)), turn("Done."))
         start(api, at_provider=kept, stream=stream).say("Why does the total test fail?")
-        assert statuses(upstream) == {200}
+        assert upstream.statuses() == {200}
         found = [text for _, text in results(upstream.asked()[-1].json)]
         if kept:
             found = [text for one in upstream.asked() for _, text in results(one.json)]
@@ -77,12 +73,12 @@ def test_a_thread_with_hidden_exchanges(stream: bool, start: Any, upstream: Any)
     )
     agent = start("anthropic", stream=stream, thinking=True)
     assert agent.say("What is in the log?") == "Done."
-    assert statuses(upstream) == {200}
+    assert upstream.statuses() == {200}
     assert PHANTOM not in str(agent.messages)
     assert [len(new_items(one)) for one in upstream.asked()] == [1] * 4
     upstream.script(Model(turn(Thinking("Look."), bash("ls")), turn("Bye.")))
     assert agent.say("Go on.") == "Bye."
-    assert statuses(upstream) == {200}
+    assert upstream.statuses() == {200}
     # The history is too old: the client sends everything, and the hidden exchanges are put back.
     upstream.anthropic.threads.lose()
     upstream.script(Model(turn("Again.")))

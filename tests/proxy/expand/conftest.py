@@ -21,9 +21,3 @@ def start(clients: Any, api_key: str, running: Any) -> Any:
         return api.caller(clients, running, api_key, http2, **more)
 
     return start
-
-
-@pytest.fixture
-def statuses(upstream: Any) -> Any:
-    """`statuses()` returns the statuses of the provider's answers so far."""
-    return lambda: {request.status for request in upstream.asked()}

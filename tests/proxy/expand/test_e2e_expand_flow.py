@@ -20,7 +20,7 @@ LOG = COMMANDS["cat worker.log"]
 @pytest.mark.parametrize(("mode", "http2"), WAYS)
 @every_sdk
 def test_once(
-    api: Client, mode: str, http2: bool, stream: bool, start: Any, proxy: Any, upstream: Any, statuses: Any
+    api: Client, mode: str, http2: bool, stream: bool, start: Any, proxy: Any, upstream: Any
 ) -> None:
     upstream.script(Model(turn(bash("cat worker.log")), ask("Let me see."), turn("NEEDLE-90 it is.")))
     running = proxy(mode, penumbra_max_output_bytes=CAP)
@@ -28,12 +28,12 @@ def test_once(
     assert caller.say("What is in the log?") == f"Let me see.{api.gap}NEEDLE-90 it is."
     assert PHANTOM not in seen(caller.messages)
     first, shortened, continued = upstream.asked()
-    assert statuses() == {200}
+    assert upstream.statuses() == {200}
     assert declared(first) == declared(shortened) == declared(continued)
     assert hidden_results(continued) == [LOG]
     upstream.script(Model(turn(bash("ls")), turn("Done.")))
     assert caller.say("Go on.") == "Done."
-    assert statuses() == {200}
+    assert upstream.statuses() == {200}
     assert hidden_results(upstream.asked()[-1]) == [LOG]
     assert_prefix_kept(upstream.asked())
     assert running.flows()
@@ -44,7 +44,7 @@ def test_once(
 @both_ways
 @every_sdk
 def test_ten_turns_with_three_expansions_keep_their_prefix(
-    api: Client, stream: bool, start: Any, upstream: Any, statuses: Any
+    api: Client, stream: bool, start: Any, upstream: Any
 ) -> None:
     upstream.script(
         Model(
@@ -64,7 +64,7 @@ def test_ten_turns_with_three_expansions_keep_their_prefix(
             Model(turn(Thinking(f"Turn {number}."), bash("ls")), turn(Thinking("So."), f"{number}."))
         )
         assert caller.say(f"And {number}?") == f"{number}."
-    assert statuses() == {200}
+    assert upstream.statuses() == {200}
     assert_prefix_kept(upstream.asked())
     assert hidden_results(upstream.asked()[-1]) == [
         LOG,
@@ -79,7 +79,7 @@ def test_ten_turns_with_three_expansions_keep_their_prefix(
 @both_ways
 @every_sdk
 def test_no_hidden_request_is_sent_beside_real_calls(
-    api: Client, stream: bool, start: Any, upstream: Any, statuses: Any
+    api: Client, stream: bool, start: Any, upstream: Any
 ) -> None:
     upstream.script(
         Model(
@@ -93,14 +93,14 @@ def test_no_hidden_request_is_sent_beside_real_calls(
     caller = start(api, stream=stream)
     assert caller.say("What is in the log?") == "NEEDLE-90."
     assert len(upstream.asked()) == 3
-    assert statuses() == {200}
+    assert upstream.statuses() == {200}
     assert PHANTOM not in seen(caller.messages)
     original, unknown = hidden_results(upstream.asked()[-1])
     assert original == LOG
     assert "not available any more" in unknown
     upstream.script(Model(turn("Done.")))
     caller.say("Go on.")
-    assert statuses() == {200}
+    assert upstream.statuses() == {200}
     assert_prefix_kept(upstream.asked())
 
 
@@ -123,9 +123,7 @@ def test_several_calls_in_one_turn_and_the_same_one_twice(start: Any, upstream: 
 
 
 @every_sdk
-def test_a_model_that_never_stops_is_made_to_speak(
-    api: Client, start: Any, upstream: Any, statuses: Any
-) -> None:
+def test_a_model_that_never_stops_is_made_to_speak(api: Client, start: Any, upstream: Any) -> None:
     def stubborn(received: Any) -> Any:
         if api.forbids(received.json):
             return turn("All right.")
@@ -137,7 +135,7 @@ def test_a_model_that_never_stops_is_made_to_speak(
     caller = start(api, stream=True)
     assert caller.say("What is in the log?") == "All right."
     assert len(upstream.asked()) == 9
-    assert statuses() == {200}
+    assert upstream.statuses() == {200}
 
 
 def test_figures_and_events(start: Any, own_proxy: Any, upstream: Any, tmp_path: Any) -> None:

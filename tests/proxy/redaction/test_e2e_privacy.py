@@ -72,7 +72,7 @@ def play(disk: Disk, clients: Any, api_key: str, own_proxy: Any, upstream: Any) 
         agent = BY_NAME[name].caller(clients, running, api_key, False, stream=stream)
         assert agent.say("Go.") == COUNTED
         assert f"DB_PASSWORD={PASSWORD}\nX=1\n" in disk.files[PATH]
-        assert {one.status for one in upstream.asked()} == {200}
+        assert upstream.statuses() == {200}
         running.stop()
         return saved(file)
 

@@ -32,7 +32,7 @@ def test_results_before_bound_thinking_keep_their_form(
         ours == theirs for ours, theirs in zip(sent, result_texts({"messages": caller.messages}), strict=True)
     ]
     assert same == [True, True, False, False]
-    assert {request.status for request in upstream.asked()} == {200}
+    assert upstream.statuses() == {200}
 
 
 class Diagnosing(AnthropicAgent):

@@ -27,9 +27,3 @@ def talk(api_key: str, running: Any) -> Iterator[Any]:
     yield start
     for one in made:
         one.close()
-
-
-@pytest.fixture
-def statuses(upstream: Any) -> Any:
-    """`statuses()` returns the statuses of the provider's answers so far."""
-    return lambda: {request.status for request in upstream.asked()}

@@ -41,9 +41,7 @@ def once(*last: Any) -> Model:
         ("reverse-tls", True, True),
     ],
 )
-def test_once(
-    mode: str, warm: bool, tools_once: bool, talk: Any, proxy: Any, upstream: Any, statuses: Any
-) -> None:
+def test_once(mode: str, warm: bool, tools_once: bool, talk: Any, proxy: Any, upstream: Any) -> None:
     upstream.script(once())
     running = proxy(mode, penumbra_max_output_bytes=CAP)
     caller = talk(running, tools_once=tools_once)
@@ -58,11 +56,11 @@ def test_once(
     assert continued.json.get("tools") == shortened.json.get("tools")
     upstream.script(Model(turn(bash("ls")), turn("Done.")))
     assert caller.say("Go on.") == "Done."
-    assert statuses() == {200}
+    assert upstream.statuses() == {200}
     assert PHANTOM not in seen(caller.frames)
 
 
-def test_many_in_one_conversation(talk: Any, upstream: Any, statuses: Any) -> None:
+def test_many_in_one_conversation(talk: Any, upstream: Any) -> None:
     upstream.script(
         Model(
             turn(Thinking("First."), bash("cat worker.log")),
@@ -81,10 +79,10 @@ def test_many_in_one_conversation(talk: Any, upstream: Any, statuses: Any) -> No
     for number in range(3):
         upstream.script(Model(turn(bash("ls")), turn(f"{number}.")))
         assert caller.say(f"And {number}?") == f"{number}."
-    assert statuses() == {200}
+    assert upstream.statuses() == {200}
 
 
-def test_no_hidden_request_is_sent_beside_real_calls(talk: Any, upstream: Any, statuses: Any) -> None:
+def test_no_hidden_request_is_sent_beside_real_calls(talk: Any, upstream: Any) -> None:
     def both(received: Received) -> Any:
         return turn("Both.", expand(refs(received)[0]), bash("ls"), expand("shadow_999999999999999999"))
 
@@ -98,7 +96,7 @@ def test_no_hidden_request_is_sent_beside_real_calls(talk: Any, upstream: Any, s
     assert real == "README.md\nsrc\ntests\n"
     upstream.script(Model(turn("Done.")))
     assert caller.say("Go on.") == "Done."
-    assert statuses() == {200}
+    assert upstream.statuses() == {200}
     assert PHANTOM not in seen(caller.frames)
 
 
@@ -106,7 +104,7 @@ def test_no_hidden_request_is_sent_beside_real_calls(talk: Any, upstream: Any, s
 @pytest.mark.parametrize("way", ["socket", "http"])
 @pytest.mark.parametrize("words", ["call", "text"])
 def test_a_history_that_is_sent_whole_again(
-    way: str, mixed: bool, words: str, talk: Any, clients: Any, running: Any, upstream: Any, statuses: Any
+    way: str, mixed: bool, words: str, talk: Any, clients: Any, running: Any, upstream: Any
 ) -> None:
     """After a lost connection the hidden exchanges are put back, and every result keeps its form."""
     upstream.script(
@@ -129,7 +127,7 @@ def test_a_history_that_is_sent_whole_again(
         agent = ResponsesAgent(clients.openai(running), stream=True, messages=caller.messages)
         assert agent.say("Go on.") == "Done."
     again = upstream.asked()[-1]
-    assert statuses() == {200}
+    assert upstream.statuses() == {200}
     assert hidden_results(again) == [LOG]
     assert outputs(shortened)[0] in outputs(again)
     assert again.json.get("previous_response_id") is None
@@ -195,7 +193,7 @@ def test_frames_that_come_before_the_end_of_a_hidden_turn_wait(talk: Any, upstre
     assert upstream.asked()[-1].json["previous_response_id"] != known
 
 
-def test_two_conversations_on_one_socket_do_not_mix(talk: Any, upstream: Any, statuses: Any) -> None:
+def test_two_conversations_on_one_socket_do_not_mix(talk: Any, upstream: Any) -> None:
     """Two conversations share one socket, and their answers come at the same time."""
     gates = {"worker": threading.Event(), "db": threading.Event()}
 
@@ -238,7 +236,7 @@ def test_two_conversations_on_one_socket_do_not_mix(talk: Any, upstream: Any, st
         assert outputs(frame) == [
             f"[1 matching line in 150 lines]\n91:{frame.json['stream_id']} NEEDLE-90 is only said here"
         ]
-    assert statuses() == {200}
+    assert upstream.statuses() == {200}
     assert PHANTOM not in seen(first.frames)
     second.socket = None
 

@@ -91,6 +91,10 @@ class Upstream:
         """Return the requests to the model, refused ones included."""
         return [request for request in self.requests if request.api.endswith(":model")]
 
+    def statuses(self) -> set[int]:
+        """Return the statuses of all responses of the model so far."""
+        return {request.status for request in self.asked()}
+
     def close(self) -> None:
         self._call(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -34,6 +34,13 @@ ESC = "\x1b"
         (f"x{ESC}[4Cy", "x    y"),
         (f"{ESC}[{ESC}[m31mnested", "nested"),
         ("bell\x07\x0f", "bell"),
+        # Moves to far places make no text longer.
+        (f"ab{ESC}[300Cc\n", "ab c\n"),
+        (f"ab{ESC}[300Gc\n", "ab c\n"),
+        (f"{ESC}[60;399Hx", "x"),
+        (f"{ESC}[60;399Hx{ESC}[H" * 200, "x" * 200),
+        (f"{ESC}]0;title\x07Error: 1\rok{ESC}[300Cc", "Error: 1\nok c"),
+        ("x Error: boom at a.py:3" + "\b" * 23 + "\b".join("abcdefgh"), "x Error: boom at a.py:3abcdefgh"),
     ],
 )
 def test_shown(text: str, shown: str) -> None:
@@ -58,22 +65,6 @@ def test_an_error_that_progress_writes_over_is_kept() -> None:
 
 def test_a_file_keeps_carriage_returns_and_backspaces() -> None:
     assert render(f"old\rmac\rlines {ESC}[1mbold{ESC}[0m a\bb", moves=False) == "old\rmac\rlines bold a\bb"
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        (f"ab{ESC}[300Cc\n", "ab c\n"),
-        (f"ab{ESC}[300Gc\n", "ab c\n"),
-        (f"{ESC}[60;399Hx", "x"),
-        (f"{ESC}[60;399Hx{ESC}[H" * 200, "x" * 200),
-        (f"{ESC}]0;title\x07Error: 1\rok{ESC}[300Cc", "Error: 1\nok c"),
-        ("x Error: boom at a.py:3" + "\b" * 23 + "\b".join("abcdefgh"), "x Error: boom at a.py:3abcdefgh"),
-    ],
-    ids=["right", "column", "position", "many positions", "overwritten", "errors"],
-)
-def test_moves_to_far_places_make_no_text_longer(text: str, shown: str) -> None:
-    assert render(text) == shown
 
 
 pieces = st.lists(

@@ -14,15 +14,13 @@ from penumbra.compress import token_estimate
 from penumbra.conversation import adoption
 from penumbra.conversation.planner import Need, Planner, SentText, fitted
 from penumbra.store.conversations import ConversationState, LearnedLimits
-from support import talks
+from support import refused, talks
 from support.examples import examples
 from support.talks import CACHED, REFERENCES, THOUGHT, unredacted
 
 
 def prose(seed: int, lines: int = 150) -> str:
-    return "\n".join(
-        f"{n * 7919 % 10007:05} {seed * n % 9973:05} words of item {n * seed % 991}" for n in range(1, lines)
-    )
+    return refused.prose(seed, lines)
 
 
 def Talk(**settings: Any) -> talks.Talk:

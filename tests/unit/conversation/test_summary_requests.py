@@ -19,6 +19,7 @@ from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.wire.document import Document
 from support.apis import APIS, Api, Turn
 from support.engines import api_of
+from support.refused import prose
 
 EXAMPLES = {
     f"{rule['id']}-{number}": (rule, example)
@@ -32,12 +33,6 @@ NOTE = "[Compact input budget applied]"
 TOOLS = [{"name": "read_notes", "input_schema": {"type": "object"}}]
 LONG = "\n".join(f"line {n} of a long result" for n in range(2000))
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
-
-
-def prose(seed: int, lines: int = 60) -> str:
-    return "\n".join(
-        f"{n * 7919 % 10007:05} {seed * n % 9973:05} words of {n * seed % 991}" for n in range(1, lines)
-    )
 
 
 def user(content: Any) -> dict[str, Any]:
