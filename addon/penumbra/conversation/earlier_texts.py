@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from penumbra.apis import parts, prefix_hash
 from penumbra.apis.parts import ResultText
@@ -302,7 +302,7 @@ class EarlierTexts:
     def by_reference(self, made: Shortened, item: Item) -> Referring | None:
         """Return an item's text with references in place of repeated lines; None if there are too few
         repeated lines."""
-        call = self.call(item.result)
+        call = _of_file(self.call(item.result), made.text)
         has_other_lines = made.loss >= Loss.LOSSY or not keeps_lines(item.text, made.stages)
         original = self._output_of(item.text, item.tool, call) if has_other_lines else None
         return with_references(self._index(), made.text, call, original)
@@ -395,6 +395,13 @@ class EarlierTexts:
             name = call_name(tool, arguments, self.clean, self.show, self.shown, self.call(result))
             self._names[id(result)] = name
         return name
+
+
+def _of_file(call: Call, text: str) -> Call:
+    """Return the call of an unknown tool as a read if its text has a file's thinned line numbers; otherwise,
+    return the call itself."""
+    is_file = call.category == "other" and line_numbers.LEGEND in text[: line_numbers.HEADING]
+    return structs.replace(call, category="read") if is_file else call
 
 
 def _size_and_hash(document: Document, arguments: Raw) -> tuple[int, bytes]:

@@ -84,3 +84,12 @@ def test_new_lines_below_a_reference_have_their_numbers(form: Form) -> None:
         if line.endswith("def inserted():"):
             break
     assert number == 61
+
+
+@pytest.mark.parametrize("form", NUMBERED.values(), ids=NUMBERED)
+def test_the_function_around_a_change_stays(form: Form) -> None:
+    changed = [*CODE[:58], "    changed()", *CODE[59:]]
+    _, again = forwarded(form[2](CODE), form[2](changed), form=form)
+    assert ": same as in " in again
+    for line in changed[54:62]:
+        assert any(one.endswith(line) for one in again.split("\n"))
