@@ -153,8 +153,6 @@ class HiddenNames:
 
 
 class Turns(ABC):
-    """A `Turns` has the turns of one response."""
-
     usage: ClassVar[UsageTable]
     ends: ClassVar[EndingTable]
     always_edits: ClassVar[bool] = False

@@ -112,7 +112,6 @@ class Units(Struct, frozen=True):
         return max(0, min(bisect_right(self.starts, place), len(self)) - 1)
 
     def texts(self) -> list[bytes]:
-        """Return the text of each unit."""
         data = self.data
         return [data[start:end] for start, end in zip(self.starts, self.starts[1:], strict=False)]
 

@@ -14,8 +14,6 @@ from penumbra.compress.size import size
 
 
 class Shape(StrEnum):
-    """The format of a text."""
-
     JSON = "json"
     DIFF = "diff"
     PLAIN = "plain"

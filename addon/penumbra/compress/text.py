@@ -58,7 +58,6 @@ class Text(str):
 
     @cached_property
     def flags(self) -> LineFlags:
-        """The flags of the lines."""
         return LineFlags(self.lines)
 
     @cached_property

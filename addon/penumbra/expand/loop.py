@@ -57,8 +57,6 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A `Done` is the end of a response."""
-
     out: bytes
     """The last bytes for the client; all bytes of a JSON response."""
     calls: tuple[str, ...] = ()
@@ -139,7 +137,6 @@ class ToolLoop:
             return data
 
     def end_turn(self) -> Ask | Broken | Done:
-        """End the current turn."""
         if self._broken:
             return Done(b"", sound=False)
         turn = self._ended = self._response.end_turn()

@@ -287,8 +287,6 @@ _BATCH = (frozenset(("custom_id", "key")), frozenset(("body", "params", "request
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A `Body` is a body that will be searched."""
-
     data: bytes
     """The decoded body."""
     content_type: str = ""

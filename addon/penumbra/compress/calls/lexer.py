@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 
 class TokenKind(Enum):
-    """The kind of a token."""
-
     WORD = auto()
     OPERATOR = auto()
     """`&&`, `||`, `|&`, `;;`, `;&`, `;;&`, `;`, `|`, `&`, `(`, `)` or a newline."""
