@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -78,7 +78,9 @@ def run(
     terminal, own = _terminal(), os.getpid()
     # The library is loaded before the fork, because another thread may hold the loader's lock at the fork.
     prctl = ctypes.CDLL(None).prctl if has_proxy and sys.platform == "linux" else None
-    with _signals(_OF_THE_TERMINAL if terminal is not None else ()) as children:
+    with _signals(_OF_THE_TERMINAL if terminal is not None else ()) as forward_to:
+        # A signal that arrives in the new process before the program runs waits for the program.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_FORWARDED, *_OF_THE_TERMINAL))
         child = os.fork()
         if child == 0:
             if prctl is not None:
@@ -86,8 +88,9 @@ def run(
                 prctl(_SIGNAL_AT_PARENTS_END, signal.SIGTERM)
                 if os.getppid() != own:
                     os._exit(FAILED)
-            _become(program, arguments, environment, terminal)
-        children.append(child)
+            _become(program, arguments, environment, terminal, before)
+        forward_to(child)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if terminal is not None:
             _own_group(child)
             _hand_over(terminal, child)
@@ -97,20 +100,24 @@ def run(
 
 def _as_child(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a program that shares this process's console, and return its exit code."""
-    with _signals() as children:
+    with _signals() as forward_to:
         try:
             process = subprocess.Popen([program, *arguments[1:]], env=dict(environment))
         except OSError as error:
             print(f"penumbra: {arguments[0]}: {error.strerror}", file=sys.stderr, flush=True)
             return NOT_EXECUTABLE
-        children.append(process.pid)
+        forward_to(process.pid)
         return process.wait()
 
 
 def _become(
-    program: str, arguments: Sequence[str], environment: Mapping[str, str], terminal: int | None
+    program: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    terminal: int | None,
+    blocked: Iterable[int],
 ) -> None:
-    """Replace the child process, after the fork, by the program."""
+    """Replace the child process, after the fork, by the program, which blocks the signals of `blocked`."""
     try:
         if terminal is not None:
             _own_group(0)
@@ -121,6 +128,7 @@ def _become(
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         os.execve(program, list(arguments), dict(environment))
     except OSError as error:
         # A shell runs a file without `#!` itself.
@@ -141,9 +149,14 @@ def _wait(child: int, terminal: int | None) -> int:
                 # `fg` gave the terminal to this process, without a signal since it was running.
                 _go_on(child, terminal)
                 continue
-            # Ctrl-Z has stopped the program.
             _take_back(terminal, child)
-            os.kill(os.getpid(), signal.SIGSTOP)
+            if os.WSTOPSIG(status) == signal.SIGTSTP:
+                # Ctrl-Z has stopped the program. Without a shell that could continue this process, the kernel
+                # discards the signal, and the program goes on, as it would without this process.
+                signal.raise_signal(signal.SIGTSTP)
+                _go_on(child, terminal)
+            else:
+                signal.raise_signal(signal.SIGSTOP)
             continue
         is_front = terminal is not None and _take_back(terminal, child)
         if os.WIFSIGNALED(status):
@@ -216,15 +229,23 @@ def _hand_over(terminal: int, group: int) -> None:
 
 
 @contextlib.contextmanager
-def _signals(forwarded: Sequence[int] = ()) -> Iterator[list[int]]:
-    """Yield a list of processes. Signals are forwarded to the listed processes, except for signals that the
-    terminal sends to all processes; `forwarded` are forwarded in any case."""
+def _signals(forwarded: Sequence[int] = ()) -> Iterator[Callable[[int], None]]:
+    """Yield a function that takes a process, to which signals are then forwarded, also those that arrived
+    earlier. Signals that the terminal sends to all processes are forwarded only if `forwarded` has them."""
     children: list[int] = []
+    early: list[int] = []
 
-    def forward(number: int, _: FrameType | None) -> None:
+    def forward(number: int, _: FrameType | None = None) -> None:
+        if not children:
+            early.append(number)
         for child in children:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, number)
+
+    def forward_to(child: int) -> None:
+        children.append(child)
+        for number in early:
+            forward(number)
 
     handlers = dict.fromkeys(_OF_THE_TERMINAL, lambda *_: None)
     handlers |= dict.fromkeys((*_FORWARDED, *forwarded), forward)
@@ -233,7 +254,7 @@ def _signals(forwarded: Sequence[int] = ()) -> Iterator[list[int]]:
     for number in taken:
         signal.signal(number, handlers[number])
     try:
-        yield children
+        yield forward_to
     finally:
         for number in taken:
             signal.signal(number, before[number])

@@ -195,10 +195,8 @@ def test_a_program_keeps_its_terminal(environment, wrapped, home, upstream):
         assert terminal.heard("certificate", "tunnel") == hashlib.sha256(certificate).hexdigest()
         terminal.type("\x03")
         assert terminal.heard("interrupted") is True
+        # No shell could continue a stopped program here, so the kernel lets Ctrl-Z stop nothing.
         terminal.type("\x1a")
-        assert os.WIFSTOPPED(terminal.state())
-        assert terminal.front() == terminal.pid
-        os.kill(terminal.pid, signal.SIGCONT)
         assert terminal.heard("size", "size") == [101, 33]
         terminal.type("exit 7\n")
         assert terminal.end() == 7
@@ -239,6 +237,23 @@ def test_one_interrupt_ends_a_loop(is_script, shell, wrapped):
     shell.type("\x03")
     shell.type("echo le''ft\n")
     assert "\nup\n" not in shell.wait_for(r"(?s).*\nleft\n")[0]
+
+
+def test_a_program_is_stopped_and_goes_on_with_its_exit_code(shell, wrapped):
+    shell.type(shown(wrapped, "sleep 1; read code; exit $code") + "\n")
+    shell.wait_for(r"\nup\n")
+    for _ in range(2):
+        assert eventually(lambda: shell.front() != shell.pid)
+        time.sleep(0.2)
+        shell.type("\x1a")
+        assert eventually(lambda: shell.front() == shell.pid)
+        shell.type("echo co''de $? ; fg\n")
+        assert shell.wait_for(r"code (\d+)\n")[1] == str(128 + signal.SIGTSTP)
+    assert eventually(lambda: shell.front() != shell.pid)
+    shell.type("6\n")
+    assert eventually(lambda: shell.front() == shell.pid)
+    shell.type("echo co''de $?\n")
+    assert shell.wait_for(r"code (\d+)\n")[1] == "6"
 
 
 def test_a_script_can_be_stopped(shell, wrapped):
@@ -293,12 +308,10 @@ def test_an_interrupt_while_the_proxy_ends_keeps_the_exit_code(environment, wrap
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT], ids=lambda number: number.name)
 def test_a_signal_to_wrap_alone_reaches_the_program(number, environment, wrapped):
-    terminal = Terminal(
-        [*wrapped, "sh", "-c", f"trap 'exit 4' {number:d}; echo up; while :; do sleep 0.1; done"], environment
-    )
+    """The program sends the signal itself, as early as it can."""
+    script = f"trap 'exit 4' {number:d}; kill -{number:d} $PPID; {WAITS}"
+    terminal = Terminal([*wrapped, "/bin/sh", "-c", script], environment)
     try:
-        terminal.wait_for(r"up\n")
-        os.kill(terminal.pid, number)
         assert terminal.end() == 4
     finally:
         terminal.close()
