@@ -73,10 +73,16 @@ def test_two_turns_are_one_response(case: Case) -> None:
     assert (first.real_calls, first.continuable, first.text) == ((), True, "Let me see é.")
     assert PHANTOM.encode() in (first.message or b"")
     assert got.ending.reasons == second.ending.reasons
+
+
+@every_case
+def test_the_usage_of_a_response_has_the_outputs_of_all_its_turns(case: Case) -> None:
+    turns = [case.begin().written(ASKING), case.written(ASKING), case.written(ANSWERING)]
+    out, (*hidden, last) = byte_by_byte(case.reader, turns)
     table = FORMATS[case.format].responses.turns.usage
-    for name, count in got.usage.items():
-        summed = name.startswith(table.outputs) * first.usage.get(name, 0)
-        assert name == table.total or count == summed + second.usage[name], name
+    for name, count in case.read(out).usage.items():
+        summed = name.startswith(table.outputs) * sum(turn.usage.get(name, 0) for turn in hidden)
+        assert name == table.total or count == summed + last.usage[name], name
 
 
 @pytest.mark.parametrize("module", ["default_api.", "functions."])

@@ -135,6 +135,13 @@ def test_servers_that_report_only_the_ends_of_items() -> None:
     assert PHANTOM.encode() not in out
 
 
+def test_hidden_calls_leave_no_gap_in_the_indexes() -> None:
+    asked = stream(0, injected_tool(1), message(2, "Also."), injected_tool(3), call(4))
+    out, _ = byte_by_byte(made, [asked])
+    added = [event for event in values(out) if event["type"] == "response.output_item.added"]
+    assert [(event["output_index"], event["item"]["id"]) for event in added] == [(0, "msg_2"), (1, "fc_4")]
+
+
 def test_servers_that_name_items_only_by_their_ids() -> None:
     turns = []
     for turn in (ASKING, ANSWERING):
