@@ -105,6 +105,15 @@ def test_one_definition_that_a_program_prints_is_a_read(head: str, end: str, is_
     assert (made == code) is is_code
 
 
+def test_failures_stay_in_a_report_that_looks_like_one_definition() -> None:
+    cases = [f"    case {n} of {n * 7919 % 1009}" for n in range(2_000)]
+    report = "\n".join(["test suite alpha", *cases[:900], "    ERROR: boom at src/x.c:12", *cases[900:]])
+    policy = Policy(lossy=True, max_output_bytes=32_768)
+    made = shorten(ToolOutput(report, "Bash", {"command": "make check"}), policy, Redacted, lambda _: "")
+    assert made.stages == ("excerpt",)
+    assert "\n    ERROR: boom at src/x.c:12\n" in made.text
+
+
 def test_lines_near_a_mentioned_name_are_kept() -> None:
     lines = list(NOISE)
     lines[211] = "the anemometer answers again"
