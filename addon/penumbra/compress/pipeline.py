@@ -216,7 +216,7 @@ class _Run:
             self.apply("own_path", Loss.REVERSIBLE, partial(with_name, path=call.path))
         envelope = self.text.lines_envelope
         if call.shell or not self.call.is_quoted:
-            envelope = envelope.without_needless(self.call.is_quoted)
+            envelope = envelope.without_needless(call.is_quoted, asks_success=call.asks_exit_code)
             self.apply("envelope", Loss.NONE, lambda _: "".join(envelope))
         return envelope.within_json()
 

@@ -37,6 +37,16 @@ def test_needless_lines_of_an_envelope_go(example: TrimExample) -> None:
     assert "".join(Envelope.of(example.gives).without_needless()) == example.gives
 
 
+@pytest.mark.parametrize("printed", ["Exit code: 0", "exit code: 0\n", "EXIT CODE: 0\n"], ids=repr)
+@pytest.mark.parametrize("variable", ["$?", "${PIPESTATUS[0]}", "$LASTEXITCODE"])
+def test_an_exit_code_that_the_command_prints_stays(variable: str, printed: str) -> None:
+    came = f"Chunk ID: 1f\nProcess exited with code 0\nOutput:\nbuilt\n{printed}"
+    asking = shortened(came, "exec_command", {"cmd": f'make 2>&1 | tail; echo "exit code: {variable}"'})
+    assert "Chunk ID" not in asking.text
+    assert f"built\n{printed.strip()}" in asking.text
+    assert shortened(came, "exec_command", {"cmd": "make"}).text.strip() == "built"
+
+
 @pytest.mark.parametrize(
     "example", tool_rules().envelopes.file_examples, ids=lambda example: repr(example.text)[:40]
 )

@@ -34,6 +34,10 @@ _SHORT_LINE = 4_000
 """The length in characters of the longest command line whose call is cached."""
 
 
+_EXIT_CODES = ("$?", "PIPESTATUS", "pipestatus", "LASTEXITCODE", "ERRORLEVEL", "errorlevel")
+"""The variables in which shells have the exit code of the last command."""
+
+
 class Call(Struct, frozen=True, dict=True):
     """A `Call` is the classification of one tool call."""
 
@@ -116,6 +120,11 @@ class Call(Struct, frozen=True, dict=True):
             return 1
         asked = [match for word in part.argv[1:] if (match := _FROM.fullmatch(word))]
         return int(asked[0][1] or asked[0][2]) if len(asked) == 1 else 0
+
+    @cached_property
+    def asks_exit_code(self) -> bool:
+        """True if the command line contains a variable with an exit code, which it may print."""
+        return any(name in self.line for name in _EXIT_CODES)
 
     @cached_property
     def is_coloured(self) -> bool:

@@ -144,16 +144,17 @@ class Envelope(NamedTuple):
             return self
         return Envelope(head + body[: first + 1], body[first + 1 : last], body[last:] + tail)
 
-    def without_needless(self, is_quoted: bool = False) -> Envelope:
+    def without_needless(self, is_quoted: bool = False, *, asks_success: bool = False) -> Envelope:
         """Return the envelope without its needless lines and without tags around the output. Without an
-        output, a line that reports success stays. A file may look like an envelope, so with `is_quoted`,
-        lines are removed only if the head ends with an opening line."""
+        output, a line that reports success stays. With `asks_success`, such a line also stays below an
+        output. A file may look like an envelope, so with `is_quoted`, lines are removed only if the head ends
+        with an opening line."""
         head, body, tail = self
         if is_quoted and not head.endswith(tuple(_patterns().openings)):
             return self
         is_empty = not body.strip()
         first = _needed(_HEAD_LINE.findall(head), head + tail, is_empty)
-        last = _needed(_TAIL_LINE.findall(tail), head + tail, is_empty)
+        last = _needed(_TAIL_LINE.findall(tail), head + tail, is_empty or asks_success)
         for label in tool_rules().envelopes.labels:
             above = first.removesuffix(label.opening)
             is_around = first.endswith(label.opening) and (label.closing or not above) and label.needs in tail
@@ -256,14 +257,14 @@ _HEAD_LINE = re.compile(r"[^\n]*\n|[^\n]+\Z")
 _TAIL_LINE = re.compile(r"\n?[^\n]+(?:\n\Z)?|\n")
 
 
-def _needed(lines: list[str], envelope: str, is_empty: bool) -> str:
+def _needed(lines: list[str], envelope: str, keeps_success: bool) -> str:
     """Return those lines of an envelope's head or tail that stay."""
     patterns = _patterns()
     needless = [line for line, unless in patterns.needless if unless is None or not unless.search(envelope)]
     return "".join(
         line
         for line in lines
-        if (is_empty and patterns.success.search(line))
+        if (keeps_success and patterns.success.search(line))
         or not any(pattern.fullmatch(line.strip("\n")) for pattern in needless)
     )
 
