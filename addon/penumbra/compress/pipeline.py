@@ -141,7 +141,7 @@ class _Run:
         opened = self._made(
             "json_envelope", lambda text: json_envelope.opened(text.envelope, tool, self.call)
         )
-        if self.call.category == "other" and self.call.path:
+        if self.call.category == "other" and self.call.path and not self.output.is_error:
             body = Text.of(self.text if opened is None else opened).envelope.body
             if shows_file(tool, body):
                 self.call = structs.replace(self.call, category="read")

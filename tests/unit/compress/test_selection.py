@@ -114,6 +114,16 @@ def test_failures_stay_in_a_report_that_looks_like_one_definition() -> None:
     assert "\n    ERROR: boom at src/x.c:12\n" in made.text
 
 
+@pytest.mark.parametrize("is_error", [False, True])
+def test_failures_stay_in_a_fenced_output_of_an_unknown_tool_with_a_path(is_error: bool) -> None:
+    cases = [f"case {n} of {n * 7919 % 1009}" for n in range(4_000)]
+    output = "\n".join(["```", *cases[:2_000], "ERROR: boom at src/x.c:12", *cases[2_000:], "```"])
+    result = ToolOutput(output, "acme_script", {"file": "a.py"}, is_error=is_error)
+    made = shorten(result, Policy(lossy=True), Redacted, lambda _: "")
+    assert made.stages == ("excerpt",)
+    assert "\nERROR: boom at src/x.c:12\n" in made.text
+
+
 def test_lines_near_a_mentioned_name_are_kept() -> None:
     lines = list(NOISE)
     lines[211] = "the anemometer answers again"

@@ -12,6 +12,9 @@ from typing import Any
 from penumbra import rules
 from penumbra.compress import token_estimate
 from penumbra.compress.calls.tools import tool_rules
+from penumbra.compress.critical_lines import Severity
+from penumbra.compress.failure_lines import FailureLines
+from penumbra.compress.size import encode
 from penumbra.linear import Linear
 from penumbra.rule_schemas.tool_rules import Category, UnknownToolRule
 
@@ -32,7 +35,7 @@ def category(name: str, arguments: Mapping[str, Any]) -> Category:
 
 
 _MOST_TOKENS = 6_000
-"""The estimated tokens of the longest text that is a file because of its indentation alone."""
+"""The estimated tokens of the longest text that is a file because of its indentation or fence alone."""
 _CODE = 5
 """At least one of this number of filled lines of code is indented."""
 _COUNTED = 8
@@ -45,7 +48,7 @@ _FENCED = re.compile(r"(?:[^\n]{0,400}\n){0,4}(`{3,8})[^\n`]{0,400}\n.*\n\1\s*",
 def shows_file(name: str, text: str) -> bool:
     """Return whether the result of an unknown tool with a path is probably the path's file: numbered lines, a
     fenced text, or a short text with blank and indented lines. A tool whose name has a word for another
-    action shows no file."""
+    action shows no file. A long fenced text that states a failure is the output of a program."""
     if _is_in(_actions(), _words(name[:_LONGEST_NAME])):
         return False
     lines = text.split("\n")
@@ -54,10 +57,15 @@ def shows_file(name: str, text: str) -> bool:
     if len(numbers) >= _COUNTED and numbers[-1] - numbers[0] == len(numbers) - 1:
         return 10 * len(numbers) >= 9 * len(filled)
     if _FENCED.fullmatch(text) is not None:
-        return True
+        return token_estimate.estimate(text) <= _MOST_TOKENS or not _states_failure(text)
     indented = sum(line[0] in " \t" for line in filled)
     is_code = 0 < len(lines) - len(filled) < len(filled) <= _CODE * indented
     return is_code and token_estimate.estimate(text) <= _MOST_TOKENS
+
+
+def _states_failure(text: str) -> bool:
+    kinds = FailureLines.of(encode(text), is_stated=True).kinds.values()
+    return any(kind.severity <= Severity.ERROR for kind in kinds)
 
 
 @rules.cached
