@@ -160,7 +160,7 @@ def test_old_results_become_references_first_and_the_next_turn_sends_the_same(
     assert later[:9] == results
 
 
-def test_the_answer_to_the_second_request_is_spliced(client: Client, upstream: Any) -> None:
+def answers_the_second_request(client: Client, upstream: Any, body: dict[str, Any]) -> None:
     """A refusal comes first, then a turn that asks for an original, then text."""
     steps = [
         lambda received: Raw(400, JSON, TOO_LONG),
@@ -168,11 +168,15 @@ def test_the_answer_to_the_second_request_is_spliced(client: Client, upstream: A
         lambda received: turn("Read it."),
     ]
     upstream.script(lambda received: steps.pop(0)(received))
-    answer = client.post(claude(9, stream=True), "api.anthropic.com")
+    answer = client.post(body, "api.anthropic.com")
     assert answer.status_code == 200
     assert b"Read it." in answer.content
     assert b"expand_context" not in answer.content
     assert len(upstream.asked()) == 3
+
+
+def test_the_answer_to_the_second_request_is_spliced(client: Client, upstream: Any) -> None:
+    answers_the_second_request(client, upstream, claude(9, stream=True))
 
 
 def test_retrying_can_be_switched_off(clients: Any, proxy: Any, upstream: Any, api_key: str) -> None:
@@ -322,20 +326,9 @@ def test_where_responses_can_not_be_spliced_the_answer_comes_in_one_piece(
     if not stream:
         documents_with_status_200(client, upstream)
     upstream.reset()
-    # The model asks for an original in the answer to the second request.
-    steps = [
-        lambda received: Raw(400, JSON, TOO_LONG),
-        asks_for_an_original,
-        lambda received: turn("Read it."),
-    ]
-    upstream.script(lambda received: steps.pop(0)(received))
     body = claude(9, 70, stream=stream)
     body["messages"][0]["content"] = "look at it once more"
-    answer = client.post(body, "api.anthropic.com")
-    assert answer.status_code == 200
-    assert b"Read it." in answer.content
-    assert b"expand_context" not in answer.content
-    assert len(upstream.asked()) == 3
+    answers_the_second_request(client, upstream, body)
 
 
 def test_a_document_with_status_200_may_be_a_refusal(client: Client, upstream: Any) -> None:
