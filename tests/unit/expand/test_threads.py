@@ -43,12 +43,20 @@ def request(thread: dict[str, Any], *messages: Any) -> Document:
     return body(*messages, thread=thread)
 
 
-async def prepared(expansions: Expansions, document: Document, opening: str) -> Prepared:
+async def prepared(
+    expansions: Expansions, document: Document, opening: str, conditions: Conditions = CONDITIONS
+) -> Prepared:
     known = await expansions.look("anthropic", document, Caller(b"p" * 32, opening))
     assert known is not None
-    found = await expansions.prepare(known, document, CONDITIONS)
+    found = await expansions.prepare(known, document, conditions)
     assert found is not None
     return found
+
+
+async def begun() -> tuple[Expansions, Document, Prepared]:
+    """Return the first request of a thread, which gets the tool."""
+    expansions, document = made(), request({"type": "create"}, {"role": "user", "content": "hello"})
+    return expansions, document, await prepared(expansions, document, "hello")
 
 
 async def nothing(ref: str) -> Original | None:
@@ -78,9 +86,7 @@ def asking(*refs: str) -> bytes:
 
 async def test_malformed_references_are_stored_nowhere() -> None:
     """The model may pass any text as a reference."""
-    expansions = made()
-    document = request({"type": "create"}, {"role": "user", "content": "hello"})
-    first = await prepared(expansions, document, "hello")
+    expansions, document, first = await begun()
     unknown = "shadow_" + "0" * 18
     data = asking(f"the password is {SECRET}", f"<<<SHADOW:{unknown}>>>")
     _, texts, answered = await answers(expansions, first, document, data)
@@ -91,9 +97,7 @@ async def test_malformed_references_are_stored_nowhere() -> None:
 
 
 async def test_references_of_earlier_releases_are_found() -> None:
-    expansions = made()
-    document = request({"type": "create"}, {"role": "user", "content": "hello"})
-    first = await prepared(expansions, document, "hello")
+    expansions, document, first = await begun()
     long = first.references.whole("BEFORE")
     now = reference.brief(first.references.whole("NOW"))
     await expansions.keep(first, {long: "BEFORE", now: "NOW"})
@@ -104,9 +108,7 @@ async def test_references_of_earlier_releases_are_found() -> None:
 
 
 async def test_a_query_is_answered_once_in_a_response() -> None:
-    expansions = made()
-    document = request({"type": "create"}, {"role": "user", "content": "hello"})
-    first = await prepared(expansions, document, "hello")
+    expansions, document, first = await begun()
     originals = {first.references.ref(text): text for text in ("ONE", "OTHER")}
     await expansions.keep(first, originals)
     one, other = originals
@@ -120,9 +122,7 @@ async def test_a_query_is_answered_once_in_a_response() -> None:
 
 
 async def test_a_thread_from_its_first_request_on() -> None:
-    expansions = made()
-    document = request({"type": "create"}, {"role": "user", "content": "hello"})
-    first = await prepared(expansions, document, "hello")
+    expansions, document, first = await begun()
     ref = first.references.ref("THE ORIGINAL")
     await expansions.keep(first, {ref: "THE ORIGINAL"})
     exchange, texts, _ = await answers(expansions, first, document, asking(ref))
@@ -176,10 +176,9 @@ async def test_a_conversation_that_began_without_the_proxy_is_left_alone(
     history = [{"role": "user", "content": words}, {"role": "assistant", "content": "y"}] * (not thread)
     expansions, new = made(), {"role": "user", "content": "z"}
     document = request(thread, *history, new) if thread else body(*history, new)
-    conditions = Conditions(wanted=True, at_stake=True, hint=True)
     known = await expansions.look("anthropic", document, Caller(b"p" * 32, ""))
     assert known is not None
-    found = await expansions.prepare(known, document, conditions)
+    found = await expansions.prepare(known, document, CONDITIONS)
     assert document.edits == []
     assert (found is not None) == is_watched
     if found is None:
@@ -197,10 +196,7 @@ async def test_a_conversation_that_began_without_the_proxy_is_left_alone(
     # The next request has the hidden exchange, and still no tool.
     said = [*history, new, {"role": "assistant", "content": done.text}, {"role": "user", "content": "?"}]
     later = body(*said) if not thread else request({**thread, "previous_message_id": done.ids[0]}, new)
-    known = await expansions.look("anthropic", later, Caller(b"p" * 32, ""))
-    assert known is not None
-    again = await expansions.prepare(known, later, conditions)
-    assert again is not None
+    again = await prepared(expansions, later, "")
     assert not again.declared
     assert len(again.replayed.exchanges) == 1
     assert len(json.loads(later.render())["tools"]) == 1
@@ -211,9 +207,6 @@ async def test_a_conversation_that_began_without_the_proxy_is_left_alone(
 async def test_the_name_that_the_model_knows_is_watched(name: str, editing: bool) -> None:
     history = [{"role": "user", "content": f"call {name}"}, {"role": "assistant", "content": "y"}]
     expansions, document = made(), body(*history, {"role": "user", "content": "z"})
-    known = await expansions.look("anthropic", document, Caller(b"p" * 32, ""))
-    assert known is not None
     conditions = Conditions(wanted=True, at_stake=True, hint=True, editing=editing)
-    found = await expansions.prepare(known, document, conditions)
-    assert found is not None
+    found = await prepared(expansions, document, "", conditions)
     assert (found.tool, found.declared) == (name, "")
