@@ -571,7 +571,8 @@ class ResponsesTurns(Turns):
 def is_hidden(document: Document, item: Raw | None, injected_tool: str) -> bool:
     """Return whether an item calls the injected tool. Calls of the client's MCP servers name their server."""
     members = document.members(item)
-    return document.string(members.get("name")) in called_as(injected_tool) and "server_label" not in members
+    is_named = document.string(members.get("name")) in called_as(injected_tool)
+    return is_named and "server_label" not in members and kind(document, members).endswith("call")
 
 
 def _names(document: Document, item: Raw | None) -> tuple[str, ...]:

@@ -103,9 +103,10 @@ def test_a_call_of_another_type_is_hidden_and_answered(kind: str, is_stream: boo
     assert (found.id, found.arguments) == ("call_1", "shadow_1")
     answered = json.loads(format_.result(found, "x"))
     assert answered == {"type": f"{kind}_output", "call_id": "call_1", "output": "x"}
-    # A call of the client's MCP server names this server, and reaches the client.
-    own = document(0, {**asked, "server_label": "notes"}, tools=[])
-    assert byte_by_byte(lambda: format_.body(PHANTOM), [own])[0] == own
+    # A call of the client's MCP server names this server, and reaches the client, as does a text with a name.
+    for item in ({**asked, "server_label": "notes"}, {**message(0, "See."), "name": PHANTOM}):
+        own = document(0, item, tools=[])
+        assert byte_by_byte(lambda: format_.body(PHANTOM), [own])[0] == own
 
 
 def test_the_turn_is_kept_as_the_model_wrote_it() -> None:
