@@ -475,20 +475,26 @@ def _says(part: Any) -> bool:
 
 def _message(sources: Sequence[bytes]) -> bytes | None:
     """Return a turn's message as JSON for a later request, with texts joined; None if it is empty."""
-    merged: list[bytes] = []
-    last: dict[str, Any] = {}
+    runs: list[list[tuple[bytes, dict[str, Any]]]] = []
+    before: dict[str, Any] = {}
     for source in sources:
         part = decode(source)
-        members = part if isinstance(part, dict) else {}
-        whole = set(members) <= {"text", "thought"} and "text" in members
-        if whole and "text" in last and members.get("thought") == last.get("thought"):
-            last = {**members, "text": str(last["text"]) + str(members["text"])}
-            merged[-1] = encode(last)
-            continue
-        merged.append(source)
-        last = members if whole else {}
-    kept = [source for source in merged if source not in (b'{"text":""}', b'{"text": ""}')]
+        members = (
+            part if isinstance(part, dict) and set(part) <= {"text", "thought"} and "text" in part else {}
+        )
+        if not (members and before and members.get("thought") == before.get("thought")):
+            runs.append([])
+        runs[-1].append((source, members))
+        before = members
+    kept = [source for source in map(_joined, runs) if source not in (b'{"text":""}', b'{"text": ""}')]
     return b'{"role":"model","parts":[' + b",".join(kept) + b"]}" if kept else None
+
+
+def _joined(run: Sequence[tuple[bytes, dict[str, Any]]]) -> bytes:
+    """Return one part for successive parts of text, which are given with their members."""
+    source, members = run[-1]
+    texts = [str(part["text"]) for _, part in run] if len(run) > 1 else []
+    return encode({**members, "text": "".join(texts)}) if texts else source
 
 
 RESPONSES = Responses(GeminiTurns, GeminiArguments, GeminiFraming)
