@@ -351,12 +351,14 @@ def test_text_around_the_code_does_not_join_it() -> None:
         "no numbers\n" * 20,
         "\n".join(f"{n}: x" for n in range(1, 6)),
         numbered([f"{n}→inner" for n in range(20)]),
+        numbered(["  code", "7| inner"] * 10, 1, " | ", 0),
+        numbered(["  code", "7| inner"] * 10, 1, ". ", 0),
         "\n".join(f"{n * 7}: hit" for n in range(30)),
         "12:30: tick\n12:31: tock\n" * 9,
         "\n".join(f"{n}: match" for n in (3, 9, 14, 200, 201, 202, 900, 911, 950, 1000)),
         " id | name\n----+------\n" + "\n".join(f" {n:>2} | ann{n}" for n in range(1, 40)) + "\n(39 rows)",
     ],
-    ids=["none", "few", "numbered contents", "multiples", "times", "hits", "a table"],
+    ids=["none", "few", "numbered", "bars", "dots", "multiples", "times", "hits", "a table"],
 )
 def test_numbers_left_alone(text: str) -> None:
     assert thin(text) is None

@@ -125,12 +125,13 @@ class _Numbers(Struct, frozen=True):
     def are_ambiguous(self, text: str) -> bool:
         """Return whether a reader who counts would get wrong numbers: if the content of a line looks
         numbered, or if the numbers after unnumbered lines continue as if these lines had numbers."""
-        separator, numbers, contents = self.separator, self.numbers, self.contents
-        sign = ": " if separator == _L else separator
-        if text.count(sign) > len(numbers):
-            candidates = [content for content in contents if sign in content]
-            if any(map(_PREFIXES[separator].match, candidates)):
-                return True
+        numbers, contents = self.numbers, self.contents
+        for separator in {self.separator, _WRITTEN.get(self.separator, self.separator)}:
+            sign = ": " if separator == _L else separator
+            if text.count(sign) > (len(numbers) if separator == self.separator else 0):
+                candidates = [content for content in contents if sign in content]
+                if any(map(_PREFIXES[separator].match, candidates)):
+                    return True
         return any(
             numbers[position + 1] - numbers[position] == contents[position].count("\n") + 1
             for position in self.gaps
