@@ -22,7 +22,7 @@ MAX_ANNOUNCEMENTS = 64
 """The greatest number of commands that a text may announce."""
 Shorten = Callable[[Text, str, bool], FamilyResult | None]
 """A function that shortens a text, given the name of the text's family, and whether a filter passed only some
-lines. Return None if the family changes nothing."""
+lines. The function returns None if the family changes nothing."""
 
 
 def by_announcements(lines: Sequence[str], inner: Pattern, shorten: Shorten) -> FamilyResult | None:

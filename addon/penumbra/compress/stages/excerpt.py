@@ -347,7 +347,7 @@ class _Parts:
         line must state a failure."""
         kind, source, call = self._kind, self._source, self._source.call
         if kind is OutputKind.FILE:
-            # What a program prints like one definition may also be the report of a run.
+            # A text that a program prints like one definition may also be the report of a run.
             kind = kind_of(source)
         if kind in (*_OF_FILES, OutputKind.SEARCH, OutputKind.WEB) and not call.is_beside_files:
             may_fail = log_files.is_log(call.path if kind in _OF_FILES else "", self._text)
