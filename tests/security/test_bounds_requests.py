@@ -302,6 +302,7 @@ KNOWN = {
 
 OTHER_CACHES = (
     *("rules", "rule_schemas", "apis.gemini", "apis.session", "store.records", "compress.families.family"),
+    *("apis.base", "conversation.cache_price"),
     *("compress.calls.classify", "compress.calls.shell", "compress.calls.unknown_tools", "expand.reference"),
     *("compress.families.patterns", "compress.stages.line_numbers", "compress.token_estimate"),
     *("conversation.line_index", "expand.expansions", "external.dispatch", "metrics.amounts"),

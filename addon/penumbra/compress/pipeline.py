@@ -146,8 +146,9 @@ class _Run:
             if shows_file(tool, body):
                 self.call = structs.replace(self.call, category="read")
         if opened is not None:
+            may_change = self.is_standard and exceeds(self.text, self.policy.min_bytes)
             self.original = Text(self.redact(opened).text)
-            if self.is_standard:
+            if may_change:
                 self._keep("json_envelope", Loss.NONE, opened)
                 self._redact()
         if not terminal.may_act(self.text):

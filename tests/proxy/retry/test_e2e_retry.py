@@ -76,7 +76,7 @@ def test_error_without_words_shortens_every_tool_message(stream: bool, client: C
 
     upstream.script(model)
     body = chat(6, stream=stream)
-    body["messages"][2]["content"] = json.dumps({"status": "ok", "result": prose(5)})
+    body["messages"][2]["content"] = json.dumps({"status": "ok", "summary": prose(5)})
     body["messages"][4]["content"] = "short"
     answer = client.post(body)
     assert answer.status_code == 200
@@ -91,7 +91,7 @@ def test_error_without_words_shortens_every_tool_message(stream: bool, client: C
         True,
         len(body["messages"][2]["content"]),
     )
-    assert "chars due to provider limits]" in first["result"]
+    assert "chars due to provider limits]" in first["summary"]
     assert [message.get("tool_call_id") for message in sent.json["messages"]] == [
         message.get("tool_call_id") for message in body["messages"]
     ]
