@@ -137,18 +137,17 @@ class _Run:
         self.original = self.text
         if self.policy.mode is Mode.DISABLED:
             return
-        tool = self.output.tool
+        tool, least = self.output.tool, self.policy.min_bytes
         opened = self._made(
-            "json_envelope", lambda text: json_envelope.opened(text.envelope, tool, self.call)
+            "json_envelope", lambda text: json_envelope.opened(text.envelope, tool, self.call, least)
         )
         if self.call.category == "other" and self.call.path and not self.output.is_error:
             body = Text.of(self.text if opened is None else opened).envelope.body
             if shows_file(tool, body):
                 self.call = structs.replace(self.call, category="read")
         if opened is not None:
-            may_change = self.is_standard and exceeds(self.text, self.policy.min_bytes)
             self.original = Text(self.redact(opened).text)
-            if may_change:
+            if self.is_standard:
                 self._keep("json_envelope", Loss.NONE, opened)
                 self._redact()
         if not terminal.may_act(self.text):

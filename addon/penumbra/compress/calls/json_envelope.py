@@ -21,6 +21,7 @@ from penumbra import rules
 from penumbra.compress.calls.classify import Call
 from penumbra.compress.calls.envelope import Envelope, json_line
 from penumbra.compress.calls.tools import tool_rules
+from penumbra.compress.size import exceeds
 
 MAX_OUTPUTS = 16
 """The greatest number of outputs in one text. A text with more outputs is data."""
@@ -64,9 +65,10 @@ def outputs(text: str, *, of_file: bool = False) -> list[Output]:
     return placed if 0 < len(placed) <= MAX_OUTPUTS and rest <= MAX_REST else []
 
 
-def opened(envelope: Envelope, tool: str, call: Call) -> str | None:
+def opened(envelope: Envelope, tool: str, call: Call, min_bytes: int = 0) -> str | None:
     """Return the text of an envelope with the only output of its JSON as lines; None without such an output,
-    and if a file that the call shows may itself be this JSON."""
+    and if a file that the call shows may itself be this JSON. JSON of at most `min_bytes` bytes is removed if
+    it is needless, but its output is not written as lines."""
     head, body, tail = envelope
     if body[:1] not in ("{", "[") or call.may_show_json:
         return None
@@ -78,7 +80,7 @@ def opened(envelope: Envelope, tool: str, call: Call) -> str | None:
     if tool in tool_rules().envelopes.json.tools and _needless().fullmatch((before + after).strip()):
         return head + output.text + tail if output.text.strip() else None
     lines = f"{json_line(before)}\n{output.text}\n{json_line(after)}"
-    is_worth = len(output.text) >= _LEAST and len(lines) < len(body)
+    is_worth = exceeds(body, min_bytes) and len(output.text) >= _LEAST and len(lines) < len(body)
     return head + lines + tail if is_worth and Envelope.of(head + lines + tail).body == output.text else None
 
 
