@@ -131,7 +131,7 @@ def test_another_model_or_strategy_is_another_answer() -> None:
 
 async def test_many_results_keep_to_the_limits_of_the_process(service: Service) -> None:
     """Two dispatchers, as after a change of settings, have no more places than one."""
-    service.does(delay=0.005)
+    service.does(delay=0.03)
     async with running(service) as bench:
         other = bench.another()
         found = await asyncio.gather(
