@@ -232,12 +232,14 @@ class FailureLines:
         kinds = {key: kind for key, kind in kinds.items() if kind.count > 0}
         if len(self.lines) == _LINES:
             return Missing([list(kinds.values())])
-        lines = (
+        every = (
             _left(line, there.lines.get(spelled), seen)
             for spelled, line in self.lines.items()
             if self._keys[spelled] in kinds
         )
-        return Missing([[line for line in lines if line.count > 0], list(kinds.values())])
+        lines = [line for line in every if line.count > 0]
+        # Within a longer line, a shown line is not counted with its kind.
+        return Missing([lines, list(kinds.values())] if lines else [[]])
 
 
 def _left(kind: LineKind, there: LineKind | None, shown: bytes, hidden: LineKind | None = None) -> LineKind:

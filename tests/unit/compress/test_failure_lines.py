@@ -364,6 +364,13 @@ def test_lines_that_stand_above_are_only_counted() -> None:
     )
 
 
+def test_failures_that_stand_within_a_longer_line_are_not_missing() -> None:
+    failures = ["ERROR: order 1 was refused", "ERROR: order 2 was refused"]
+    long = "; ".join([*failures, *["the other orders were sent"] * 40])
+    found = FailureLines.of(encode("\n".join(failures)))
+    assert failure_lines.write(found, 4_000, lambda _: long, Severity.COMPLAINT) == long
+
+
 def test_no_note_states_that_a_part_of_a_long_line_is_shown_above() -> None:
     long = "Error: the page <" + "x" * 900 + "> has no {}"
     found = FailureLines.of(encode("\n".join(map(long.format, ("keel", "mast")))))
