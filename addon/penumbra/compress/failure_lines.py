@@ -356,12 +356,20 @@ def write(
         if needs <= spare or reserved >= most:
             break
         reserved = most if attempt + 2 == _ATTEMPTS else min(most, reserved + needs - spare)
+    needs = missing.needs(more + most) if missing else 0
+    if 0 < 2 * needs <= reserved:
+        # The last attempt may reserve far more than the failure lines need.
+        wider = body(space - needs)
+        left = failures.without(encode(wider), weakest)
+        room = space + more - size(wider) - 1
+        if not left or left.needs(more + most) <= room:
+            shown, missing, spare = wider, left, room
     note = missing.written(min(spare, more + most)) if missing else ""
     return shown + ("" if not note or shown.endswith("\n") else "\n") + note
 
 
 _ATTEMPTS = 3
-"""The greatest number of times that `body` makes the text. Each time, failure lines get more bytes."""
+"""The greatest number of times that `body` makes the text with more bytes for failure lines each time."""
 
 
 def _reasons(data: bytes) -> Iterator[Span]:

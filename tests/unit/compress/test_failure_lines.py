@@ -291,6 +291,15 @@ def test_the_limit_holds_and_nothing_is_invented(lines: list[str], limit: int) -
         assert bare in text or re.fullmatch(counts, line)
 
 
+def test_failures_take_no_more_of_the_limit_than_they_need() -> None:
+    failures = [f"ERROR: no {chr(97 + n // 20)}{chr(97 + n % 20)} in the ledger" for n in range(200)]
+    lines = [failures[n // 10] if n % 10 == 5 else f"page {n} of the ledger is dry" * 2 for n in range(2_000)]
+    cut = truncate("\n".join(lines), 65_536)
+    assert cut is not None
+    assert 60_000 < size(cut) <= 65_536
+    assert not [line for line in failures if line not in cut]
+
+
 def test_a_failure_within_a_block_of_passing_tests_stays() -> None:
     lines = [
         line for n in range(60) for line in (f"stdout | a{n}.test.ts > b {n}", "one line", f"two {n}", "")
