@@ -14,7 +14,7 @@ from itertools import chain
 from msgspec import Struct
 
 from penumbra.compress.result import ShownBefore
-from penumbra.compress.size import encode
+from penumbra.linear import utf8
 from penumbra.short_texts import forgettable
 
 NAME = re.compile(r"[^\W\d]\w{3,}")
@@ -73,7 +73,7 @@ class TextFacts(Struct, frozen=True):
             [*dict.fromkeys([fact for piece in unit if piece in found for fact in found[piece]])]
             for unit in split
         ]
-        used = {encode(name): weight for name, weight in mentioned.items()}
+        used = {utf8(name): weight for name, weight in mentioned.items()}
         worth = [int(len(text) ** 0.5 * _WORDS) for text in texts]
         if used:
             names = {
@@ -105,7 +105,7 @@ def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:
     were shown before. Counting ends when the share reaches `enough`."""
     lines = [line for line in map(str.strip, text.split("\n")) if line]
     whole = sum(map(len, lines)) or 1
-    data = encode("\n".join(lines)).translate(_APART)
+    data = utf8("\n".join(lines)).translate(_APART)
     facts = _by_piece(set(data.split()), _facts_in)
     is_seen = seen.facts.__contains__
     unseen = {piece for piece, found in facts.items() if not all(map(is_seen, found))}

@@ -34,7 +34,8 @@ from penumbra.compress.critical_lines import (
     severity,
     severity_unless_passing,
 )
-from penumbra.compress.size import LEAST_CUT, counted, encode, head, size, word_end
+from penumbra.compress.size import LEAST_CUT, counted, head, size, word_end
+from penumbra.linear import utf8
 
 Span = tuple[int, int]
 HEADING = "[failures in what is left out:]"
@@ -350,7 +351,7 @@ def write(
     shown, missing = "", Missing([[]])
     for attempt in range(_ATTEMPTS):
         shown = body(space - reserved)
-        missing = failures.without(encode(shown), weakest)
+        missing = failures.without(utf8(shown), weakest)
         spare = space + more - size(shown) - 1
         needs = missing.needs(more + most) if missing else 0
         if needs <= spare or reserved >= most:
@@ -360,7 +361,7 @@ def write(
     if 0 < 2 * needs <= reserved:
         # The last attempt may reserve far more than the failure lines need.
         wider = body(space - needs)
-        left = failures.without(encode(wider), weakest)
+        left = failures.without(utf8(wider), weakest)
         room = space + more - size(wider) - 1
         if not left or left.needs(more + most) <= room:
             shown, missing, spare = wider, left, room
@@ -462,11 +463,11 @@ def failing(lines: Sequence[str], critical: Iterable[int] | None = None) -> list
     """Return the positions of the critical lines with a failure or an error. `critical` has the positions of
     all critical lines; None if unknown."""
     positions = critical_lines(lines) if critical is None else critical
-    return [at for at in positions if severity(encode(lines[at][:_LONGEST])) <= Severity.ERROR]
+    return [at for at in positions if severity(utf8(lines[at][:_LONGEST])) <= Severity.ERROR]
 
 
 def warning(lines: Sequence[str]) -> list[int]:
-    return [position for position, line in enumerate(lines) if is_warning(encode(line[:_LONGEST]))]
+    return [position for position, line in enumerate(lines) if is_warning(utf8(line[:_LONGEST]))]
 
 
 def first_of_kinds(lines: Sequence[str]) -> dict[int, str]:
@@ -474,7 +475,7 @@ def first_of_kinds(lines: Sequence[str]) -> dict[int, str]:
     cut to the text around its failures."""
     kinds: dict[bytes, tuple[int, LineKind]] = {}
     for position, line in enumerate(lines):
-        data = encode(line)
+        data = utf8(line)
         _, kind = kinds.setdefault(_kind(data), (position, LineKind(Severity.FAILURE, data, b"", 0)))
         kind.count += 1
     return {position: "\n".join(map(_noted, _parts_of(kind))) for position, kind in kinds.values()}
@@ -491,7 +492,7 @@ def _parts_of(kind: LineKind) -> list[LineKind]:
 def ranked(lines: Sequence[str]) -> list[int]:
     """Return the positions of the critical lines: first one line of each kind, the most severe first, then
     the others."""
-    beginnings = {at: encode(lines[at][:_LONGEST]) for at in critical_lines(lines)}
+    beginnings = {at: utf8(lines[at][:_LONGEST]) for at in critical_lines(lines)}
     first = {_kind(beginnings[at]): at for at in reversed(beginnings)}
     by_severity = sorted(first.values(), key=lambda at: (severity(beginnings[at]), at))
     return [*dict.fromkeys([*by_severity, *beginnings])]

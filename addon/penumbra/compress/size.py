@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from penumbra.linear import utf8
+
 LEAST_CUT = 40
 """At least this number of characters or bytes is cut out of a line."""
 _NEAR = 24
@@ -10,7 +12,7 @@ _NEAR = 24
 
 def size(text: str) -> int:
     """Return the number of UTF-8 bytes of a text. A lone surrogate counts as three."""
-    return len(text) if text.isascii() else len(encode(text))
+    return len(text) if text.isascii() else len(utf8(text))
 
 
 def line_count(text: str) -> int:
@@ -26,11 +28,6 @@ def counted(count: int, noun: str) -> str:
 def exceeds(text: str, limit: int) -> bool:
     """True if a text has more than `limit` UTF-8 bytes."""
     return len(text) > limit or (4 * len(text) > limit and size(text) > limit)
-
-
-def encode(text: str) -> bytes:
-    """Return the UTF-8 bytes of a text. Lone surrogates are encoded like characters."""
-    return text.encode("utf-8", "surrogatepass")
 
 
 def word_end(text: str, at: int) -> int:
@@ -65,7 +62,7 @@ def head(text: str, limit: int) -> str:
     cut = text[:limit]
     if cut.isascii():
         return cut
-    data = encode(cut)
+    data = utf8(cut)
     end = min(limit, len(data))
     while end < len(data) and data[end] & 0xC0 == 0x80:
         end -= 1

@@ -7,7 +7,7 @@ from typing import Self
 from penumbra.compress import token_estimate
 from penumbra.compress.calls.envelope import Envelope
 from penumbra.compress.line_flags import LineFlags
-from penumbra.compress.size import encode
+from penumbra.linear import utf8
 
 _LONGEST = 8_000_000
 """The stages don't read the lines of a text with more characters."""
@@ -34,7 +34,7 @@ class Text(str):
     @cached_property
     def data(self) -> bytes:
         """The UTF-8 bytes. A lone surrogate is encoded like a character."""
-        return encode(self)
+        return utf8(self)
 
     @cached_property
     def size(self) -> int:

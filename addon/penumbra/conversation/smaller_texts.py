@@ -19,7 +19,8 @@ from msgspec import Raw
 
 from penumbra.compress import selection
 from penumbra.compress.critical_lines import critical_lines
-from penumbra.compress.size import encode, head, size
+from penumbra.compress.size import head, size
+from penumbra.linear import utf8
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson, decode
 from penumbra.wire.json_values import encode as encode_json
@@ -61,7 +62,7 @@ def _document(text: str) -> Document | None:
 
 
 def _plain(text: str, limit: int) -> str | None:
-    data = encode(text)
+    data = utf8(text)
     if limit >= selection.LEAST:
         return selection.ends_in_part(
             data, limit, lambda start, end: omitted(len(data[start:end].decode("utf-8", "surrogatepass")))
@@ -265,5 +266,5 @@ def trimmed(
 def _measured(value: Any) -> int:
     """Return the number of bytes of a string, or of another value's JSON; 0 for null."""
     if isinstance(value, str):
-        return len(encode(value))
+        return len(utf8(value))
     return len(encode_json(value)) if value is not None else 0

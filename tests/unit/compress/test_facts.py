@@ -14,7 +14,7 @@ from penumbra.compress.facts import TextFacts
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Mode, Policy, Redacted, ShownBefore, ToolOutput
 from penumbra.compress.selection import Selection, Units
-from penumbra.compress.size import encode
+from penumbra.linear import utf8
 from support.examples import examples
 from support.results import shortened
 
@@ -48,7 +48,7 @@ def screen(first: int, last: int) -> list[str]:
 
 
 def shown_in(lines: list[str]) -> ShownBefore:
-    shown = frozenset(facts.facts_of(encode("\n".join(lines))))
+    shown = frozenset(facts.facts_of(utf8("\n".join(lines))))
     return ShownBefore(shown, frozenset(lines).__contains__)
 
 
@@ -61,7 +61,7 @@ def watched(lines: list[str], shown: ShownBefore | None, tool: str = "Bash", **a
 def test_new_lines_come_before_those_that_earlier_results_show() -> None:
     before = screen(0, 150)
     text = [*before[:75], *screen(900, 910), *before[75:]]
-    units = Units.of(encode("\n".join(text)))
+    units = Units.of(utf8("\n".join(text)))
     selection = Selection(units, 2_000, TextFacts.of(units.texts(), {}, seen=shown_in(before).facts))
     selection.fill()
     kept = selection.written()
@@ -140,16 +140,16 @@ def test_news_are_not_counted_for_a_text_within_every_limit() -> None:
     ],
 )
 def test_facts_are_paths_names_of_programs_and_numbers(text: str, found: str) -> None:
-    assert facts.facts_of(encode(text)) == set(encode(found).split())
+    assert facts.facts_of(utf8(text)) == set(utf8(found).split())
 
 
 @settings(max_examples=examples(100))
 @given(st.lists(st.text("aB9_./:-~$ \té\"'=,(\n\\", max_size=60), max_size=8))
 def test_each_unit_has_the_facts_of_its_text_once(texts: list[str]) -> None:
-    units = TextFacts.of([encode(text) for text in texts], {}).units
-    assert [set(unit) for unit in units] == [facts.facts_of(encode(text)) for text in texts]
+    units = TextFacts.of([utf8(text) for text in texts], {}).units
+    assert [set(unit) for unit in units] == [facts.facts_of(utf8(text)) for text in texts]
     assert all(len(set(unit)) == len(unit) for unit in units)
-    assert all(fact in encode(text) for unit, text in zip(units, texts, strict=True) for fact in unit)
+    assert all(fact in utf8(text) for unit, text in zip(units, texts, strict=True) for fact in unit)
 
 
 def test_news_are_counted_as_far_as_needed() -> None:

@@ -25,8 +25,9 @@ from penumbra.compress.critical_lines import (
 )
 from penumbra.compress.failure_lines import HEADING, FailureLines
 from penumbra.compress.result import Mode
-from penumbra.compress.size import encode, size
+from penumbra.compress.size import size
 from penumbra.compress.stages.truncate import truncate
+from penumbra.linear import utf8
 from support import examples
 from support.results import PREFIX, shortened
 
@@ -228,7 +229,7 @@ def test_failures_that_do_not_fit_are_counted_and_the_most_severe_come_first() -
     )
     in_body = sum(is_critical(line) and line in set(lines) for line in body.split("\n"))
     assert in_body + counted + int(rest[1]) == 1_801
-    levels = [severity(encode(line)) for line in found[:-1]]
+    levels = [severity(utf8(line)) for line in found[:-1]]
     assert levels == sorted(levels)
 
 
@@ -316,7 +317,7 @@ def test_an_excerpt_of_a_long_line_begins_with_a_word() -> None:
     line = (
         "watch " * 300 + "unsinkable " * 30 + "error: the hull leaks " + "anchorage " * 90 + "error: no mast"
     )
-    found = [kind.line for kind in FailureLines.of(encode(line)).kinds.values()]
+    found = [kind.line for kind in FailureLines.of(utf8(line)).kinds.values()]
     assert len(found) == 2
     assert {words.split(b" ")[0] for words in found} <= {b"unsinkable", b"anchorage"}
 
@@ -354,7 +355,7 @@ def test_lines_of_several_files_and_codes_are_not_merged(shape: str) -> None:
         lines = [
             shape.format(file=f"src/a{n % files}.ts", n=n, code=f"TS{2300 + n % codes}") for n in range(60)
         ]
-        return FailureLines.of(encode("\n".join(lines))).without(b"", Severity.ERROR).written(260).split("\n")
+        return FailureLines.of(utf8("\n".join(lines))).without(b"", Severity.ERROR).written(260).split("\n")
 
     assert [line[-18:] for line in written(1, 1)[1:]] == [" [59 more like it]"]
     assert [line[-30:] for line in written(9, 1)[1:]] == [" [59 more like it, files vary]"]
@@ -365,10 +366,10 @@ def test_lines_of_several_files_and_codes_are_not_merged(shape: str) -> None:
 def test_lines_that_stand_above_are_only_counted() -> None:
     """No line of the excerpt is repeated below it."""
     again = "ERROR: the ledger is closed"
-    found = FailureLines.of(encode("\n".join([again, "ERROR: page 7 is torn", again, again])))
-    noted = found.without(encode(again), Severity.ERROR).written(200).split("\n")
+    found = FailureLines.of(utf8("\n".join([again, "ERROR: page 7 is torn", again, again])))
+    noted = found.without(utf8(again), Severity.ERROR).written(200).split("\n")
     assert noted == [HEADING, "ERROR: page 7 is torn", "[2 lines that stand above, too]"]
-    assert found.without(encode(f"{again}\nERROR: page 7 is torn"), Severity.ERROR).written(200) == (
+    assert found.without(utf8(f"{again}\nERROR: page 7 is torn"), Severity.ERROR).written(200) == (
         f"{HEADING}\n[2 lines that stand above, too]"
     )
 
@@ -376,21 +377,21 @@ def test_lines_that_stand_above_are_only_counted() -> None:
 def test_failures_that_stand_within_a_longer_line_are_not_missing() -> None:
     failures = ["ERROR: order 1 was refused", "ERROR: order 2 was refused"]
     long = "; ".join([*failures, *["the other orders were sent"] * 40])
-    found = FailureLines.of(encode("\n".join(failures)))
+    found = FailureLines.of(utf8("\n".join(failures)))
     assert failure_lines.write(found, 4_000, lambda _: long, Severity.COMPLAINT) == long
 
 
 def test_no_note_states_that_a_part_of_a_long_line_is_shown_above() -> None:
     long = "Error: the page <" + "x" * 900 + "> has no {}"
-    found = FailureLines.of(encode("\n".join(map(long.format, ("keel", "mast")))))
-    assert "stand" not in found.without(encode(long.format("keel")), Severity.ERROR).written(900)
+    found = FailureLines.of(utf8("\n".join(map(long.format, ("keel", "mast")))))
+    assert "stand" not in found.without(utf8(long.format("keel")), Severity.ERROR).written(900)
 
 
 def test_the_line_shown_for_similar_ones_is_not_in_the_excerpt() -> None:
     lines = [f"ERROR order {n} refused" for n in range(40)]
     shown_ones = "\n".join([lines[0], lines[39]])
-    found = FailureLines.of(encode("\n".join(lines)))
-    noted = found.without(encode(shown_ones), Severity.ERROR).written(120).split("\n")
+    found = FailureLines.of(utf8("\n".join(lines)))
+    noted = found.without(utf8(shown_ones), Severity.ERROR).written(120).split("\n")
     assert noted == [HEADING, f"{lines[1]} [37 more like it]"]
 
 
@@ -404,7 +405,7 @@ QUOTED = [
 
 @pytest.mark.parametrize("quoted", QUOTED)
 def test_code_and_lists_that_a_run_shows_are_no_failures(quoted: str) -> None:
-    assert not FailureLines.of(encode(quoted)).without(b"", Severity.COMPLAINT)
+    assert not FailureLines.of(utf8(quoted)).without(b"", Severity.COMPLAINT)
 
 
 @pytest.mark.parametrize(

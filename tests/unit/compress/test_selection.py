@@ -14,8 +14,9 @@ from penumbra.compress.facts import TextFacts, facts_of
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Policy, Redacted, ShownBefore, ToolOutput
 from penumbra.compress.selection import LEAST, Selection, Units, ends_in_part, left_out
-from penumbra.compress.size import encode, size
+from penumbra.compress.size import size
 from penumbra.compress.stages.line_numbers import LEGEND
+from penumbra.linear import utf8
 from support import markers
 from support.examples import examples
 
@@ -26,7 +27,7 @@ FULL = [" ".join(WORDS[n * 9 : n * 9 + 3 + n % 6]) for n in range(180)]
 
 
 def chosen(lines: list[str], limit: int, mentioned: Mapping[str, float] | None = None, seen: Any = ()) -> str:
-    units = Units.of(encode("\n".join(lines)))
+    units = Units.of(utf8("\n".join(lines)))
     selection = Selection(units, limit, TextFacts.of(units.texts(), mentioned or {}, (), seen))
     selection.ends(12, 20)
     selection.fill()
@@ -73,7 +74,7 @@ def test_lines_with_new_names_are_kept_in_any_position() -> None:
 @pytest.mark.parametrize("is_shown", [False, True])
 def test_the_end_of_a_program_stays_among_outputs_of_others(line: str, is_shown: bool) -> None:
     output = "\n".join([*FULL[:90], line, *FULL[90:]])
-    earlier = ShownBefore(facts_of(encode(output)), lambda _: True) if is_shown else None
+    earlier = ShownBefore(facts_of(utf8(output)), lambda _: True) if is_shown else None
     shown = in_part("Bash", {"command": "first; second; third"}, output, shown_before=lambda: earlier)
     assert line in shown.split("\n")
 
@@ -82,7 +83,7 @@ def test_the_end_of_a_program_stays_among_outputs_of_others(line: str, is_shown:
 def test_no_few_lines_are_cut_out_of_the_middle_of_code(gap: int, stays: bool) -> None:
     lines = ["x" * 39] * 40
     wanted = [*range(10), *range(10 + gap, 20 + gap)]
-    selection = Selection(Units.of(encode("\n".join(lines))), 1_100 + 40 * gap, None)
+    selection = Selection(Units.of(utf8("\n".join(lines))), 1_100 + 40 * gap, None)
     selection.take(wanted, 100)
     selection.left = 100
     selection.fill(is_code=True)
@@ -162,7 +163,7 @@ def test_a_mark_counts_lines_where_they_are_whole(data: bytes, first: int, behin
 @given(st.lists(st.text("ab/_1 é\n", max_size=90), max_size=40), st.integers(LEAST, 900))
 def test_kept_units_fit_and_all_others_are_counted(lines: list[str], limit: int) -> None:
     whole = "\n".join(lines)
-    units = Units.of(encode(whole))
+    units = Units.of(utf8(whole))
     assert b"".join(units.texts()) == units.data
     kept = chosen(lines, limit)
     assert size(kept) <= max(limit, size(whole)) if kept == whole else size(kept) <= limit
@@ -181,7 +182,7 @@ def test_kept_units_fit_and_all_others_are_counted(lines: list[str], limit: int)
 )
 def test_the_ends_of_a_text_of_any_size(lines: list[str], times: int, limit: int) -> None:
     whole = "\n".join(lines * times) + "\nError: disk full\n" + "\n".join(lines * times)
-    data = encode(whole)
+    data = utf8(whole)
     shown = ends_in_part(data, limit, lambda start, end: f"[{end - start} gone]")
     if len(data) <= limit:
         return
@@ -363,8 +364,8 @@ def test_few_long_rows_stay_all_of_them() -> None:
 )
 def test_no_address_is_cut(before: str, length: int) -> None:
     address = "https://example.com/" + "a,b;c/" * (length // 6)
-    units = Units.of(encode(f"{before}{address} " + "word, " * 200))
-    assert sum(encode(address) in text for text in units.texts()) == 1
+    units = Units.of(utf8(f"{before}{address} " + "word, " * 200))
+    assert sum(utf8(address) in text for text in units.texts()) == 1
     assert b"".join(units.texts()) == units.data
 
 

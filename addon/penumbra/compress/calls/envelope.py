@@ -13,8 +13,8 @@ import msgspec
 from penumbra import rules
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.failure_lines import failing
-from penumbra.compress.size import encode, size
-from penumbra.linear import Linear
+from penumbra.compress.size import size
+from penumbra.linear import Linear, utf8
 
 MAX_LINES = 16
 """At most this number of lines is split off at each end."""
@@ -115,13 +115,13 @@ class Envelope(NamedTuple):
                 break
         end = len(text)
         for _ in range(MAX_LINES):
-            window = encode(text[max(start, end - TAIL_WINDOW) : end])
+            window = utf8(text[max(start, end - TAIL_WINDOW) : end])
             ending = patterns.tails.search(window)
             if not ending or ending.start() == len(window):
                 break
             end -= len(window[ending.start() :].decode("utf-8", "surrogatepass"))
         else:
-            window = encode(text[max(start, end - TAIL_WINDOW) : end])
+            window = utf8(text[max(start, end - TAIL_WINDOW) : end])
         if _may_say_cut(window):
             notice = patterns.last_notice.search(text, max(start, end - TAIL_WINDOW), end)
             end = notice.start() if notice else end
@@ -291,7 +291,7 @@ def with_cut_noted(text: str, whole: str, space: int, around: str = "") -> str:
 
 def is_cut(text: str) -> bool:
     """True if a text contains an agent's notice that the text was cut."""
-    return _may_say_cut(encode(text)) and _patterns().cut.search(text) is not None
+    return _may_say_cut(utf8(text)) and _patterns().cut.search(text) is not None
 
 
 def _may_say_cut(data: bytes) -> bool:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from fnmatch import translate
 
 from penumbra import rules
-from penumbra.compress.size import encode
-from penumbra.linear import Linear, lines_with
+from penumbra.linear import Linear, lines_with, utf8
 from penumbra.rule_schemas.shell_rules import LogRules
 from penumbra.short_texts import remembered
 
@@ -82,9 +81,9 @@ def is_log(path: str, text: str) -> bool:
     wanted = table.share * len(lines)
     of_logs = 0
     beginnings = [line[: table.beginning] for line in lines]
-    for index in lines_with(table.anywhere, encode("\n".join(beginnings))):
+    for index in lines_with(table.anywhere, utf8("\n".join(beginnings))):
         # A pattern's blank may have matched a line break, so the line is searched again.
-        of_logs += table.line.search(encode(beginnings[index])) is not None
+        of_logs += table.line.search(utf8(beginnings[index])) is not None
         if of_logs >= wanted:
             return True
     return False

@@ -14,8 +14,7 @@ from penumbra.compress import token_estimate
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.failure_lines import FailureLines
-from penumbra.compress.size import encode
-from penumbra.linear import Linear
+from penumbra.linear import Linear, utf8
 from penumbra.rule_schemas.tool_rules import Category, UnknownToolRule
 
 _LOOKED_AT = 1_000
@@ -64,7 +63,7 @@ def shows_file(name: str, text: str) -> bool:
 
 
 def _states_failure(text: str) -> bool:
-    kinds = FailureLines.of(encode(text), is_stated=True).kinds.values()
+    kinds = FailureLines.of(utf8(text), is_stated=True).kinds.values()
     return any(kind.severity <= Severity.ERROR for kind in kinds)
 
 

@@ -18,9 +18,8 @@ from penumbra.compress.calls.family_rules import families
 from penumbra.compress.families.patterns import LinearPattern, MakePattern, Pattern
 from penumbra.compress.families.steps import Step, step
 from penumbra.compress.result import Loss
-from penumbra.compress.size import encode
 from penumbra.compress.text import Text
-from penumbra.linear import QUIET
+from penumbra.linear import QUIET, utf8
 from penumbra.rule_schemas.command_rules import FamilyRule, StepRule
 
 _log = logging.getLogger(__name__)
@@ -78,7 +77,7 @@ class Family:
         if not self.rule.distinct:
             return []
         if self.some is not None:
-            return [at for at, line in enumerate(lines) if self.some.match(encode(line))]
+            return [at for at, line in enumerate(lines) if self.some.match(utf8(line))]
         return [] if self.inner is None else self.inner.places(lines)
 
 

@@ -22,7 +22,7 @@ from penumbra.compress.families.patterns import (
     unended,
     written,
 )
-from penumbra.compress.size import encode
+from penumbra.linear import utf8
 from penumbra.rule_schemas.command_rules import BlockRule, ContextRule, FoldRule, MemberRule
 
 _Match = tuple[int, re.Match[str]]
@@ -318,7 +318,7 @@ class Member:
 
     def _text(self, line: str) -> str:
         try:
-            value = msgspec.json.decode(encode(line))
+            value = msgspec.json.decode(utf8(line))
         except (msgspec.DecodeError, RecursionError):
             return ""
         for key in self.rule.path.split("."):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from penumbra.compress.critical_lines import is_critical
-from penumbra.compress.size import encode
+from penumbra.linear import utf8
 
 _SHORTEST = 64
 """The size in bytes of the smallest binary region."""
@@ -39,7 +39,7 @@ def suppress(text: str) -> str | None:
     kept: list[str] = []
     done = 0
     for start, end in _regions(lines):
-        size = len(encode("\n".join(lines[start:end])))
+        size = len(utf8("\n".join(lines[start:end])))
         if size >= _SHORTEST:
             kept += [*lines[done:start], f"[Binary output suppressed: {size} bytes]"]
             done = end
@@ -63,7 +63,7 @@ def _regions(lines: list[str]) -> Iterator[tuple[int, int]]:
 
 def _judged(line: str) -> tuple[bool, bool]:
     """Return whether a line is binary, and whether a binary region may include the line."""
-    unreadable, nuls = _unreadable(line, encode(line))
+    unreadable, nuls = _unreadable(line, utf8(line))
     if not unreadable and not nuls:
         return False, len(line.strip()) < _WORD
     if 2 * (unreadable + nuls) < len(line) and is_critical(line):
@@ -72,7 +72,7 @@ def _judged(line: str) -> tuple[bool, bool]:
 
 
 def _is_binary(text: str) -> bool:
-    unreadable, nuls = _unreadable(text, encode(text))
+    unreadable, nuls = _unreadable(text, utf8(text))
     rest = len(text) - nuls
     return bool(text) and (rest * 10 < len(text) or unreadable * 100 > rest * _SHARE)
 
@@ -98,7 +98,7 @@ def named(text: str) -> str | None:
 def _name(match: re.Match[str]) -> str:
     """Return the description of a run of encoded data. A word or path is returned unchanged."""
     blob = match[0]
-    digest = hashlib.sha256(encode(blob)).hexdigest()[:12]
+    digest = hashlib.sha256(utf8(blob)).hexdigest()[:12]
     if _HEX.fullmatch(blob):
         return f"[hex: {len(blob)} characters, sha256 {digest}]"
     sample = blob[:256]

@@ -29,11 +29,12 @@ from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.line_flags import LineFlags
 from penumbra.compress.result import Mode, Policy
 from penumbra.compress.selection import Needs, Selection, Units, left_out
-from penumbra.compress.size import counted, encode, exceeds, line_count, size
+from penumbra.compress.size import counted, exceeds, line_count, size
 from penumbra.compress.stage import Shape, Source
 from penumbra.compress.stages import headings, json_prune, line_numbers, row_sample, search_hits
 from penumbra.compress.stages.headings import Headings
 from penumbra.compress.text import Text
+from penumbra.linear import utf8
 
 
 class OutputKind(StrEnum):
@@ -372,7 +373,7 @@ class _Parts:
         line = named.get(bisect_right(self._starts, place) - 1) if named else None
         if line is None:
             return b""
-        name = encode(self._lines[line]).strip()[:_LONGEST_PATH].removeprefix(b"--> ")
+        name = utf8(self._lines[line]).strip()[:_LONGEST_PATH].removeprefix(b"--> ")
         return _COLUMNS_ONCE.sub(rb"\1", name).rstrip(b" :|")
 
     @cached_property
@@ -513,7 +514,7 @@ class _Parts:
         rows, heads = found
         if size(every := "\n".join(rows)) <= space:
             return every
-        units = Units.joined([encode(row) for row in rows])
+        units = Units.joined([utf8(row) for row in rows])
         needs = {at: [head] for at, head in enumerate(heads) if head != at}
         chosen = Selection(units, space, self._facts_of(units), needs)
         chosen.take(sorted(set(heads)) if needs else (), 100)

@@ -12,7 +12,7 @@ import re
 
 import msgspec
 
-from penumbra.compress.size import encode
+from penumbra.linear import utf8
 
 _BLANKS = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?)|[ \t\r\n]+')
 _BEGINNING = re.compile(r"[ \t\r\n]*[\[{]")
@@ -112,7 +112,7 @@ def may_be_json(text: str) -> bool:
 def is_json(text: str) -> bool:
     """Return whether the whole text is one JSON value."""
     try:
-        _RAW.decode(encode(text))
+        _RAW.decode(utf8(text))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
     return True
@@ -120,12 +120,12 @@ def is_json(text: str) -> bool:
 
 def items(source: str) -> list[str]:
     """Return the JSON of each item of an array."""
-    return [str(item, "utf-8", "surrogatepass") for item in _ITEMS.decode(encode(source))]
+    return [str(item, "utf-8", "surrogatepass") for item in _ITEMS.decode(utf8(source))]
 
 
 def members(source: str) -> dict[str, str]:
     """Return the JSON of each value of an object, by key. Of repeated keys, the last one counts."""
-    values = _MEMBERS.decode(encode(source))
+    values = _MEMBERS.decode(utf8(source))
     return {key: str(value, "utf-8", "surrogatepass") for key, value in values.items()}
 
 
@@ -142,7 +142,7 @@ def _compact(value: str) -> str:
     """Return a value without whitespace. If the decoder fails, as for deep values, a pattern removes the
     whitespace."""
     try:
-        return msgspec.json.format(encode(value), indent=-1).decode("utf-8", "surrogatepass")
+        return msgspec.json.format(utf8(value), indent=-1).decode("utf-8", "surrogatepass")
     except (msgspec.DecodeError, RecursionError):
         return _BLANKS.sub(lambda match: match[1] or "", value)
 

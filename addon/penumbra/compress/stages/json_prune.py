@@ -20,9 +20,10 @@ import msgspec
 from penumbra.compress import facts, failure_lines, selection
 from penumbra.compress.facts import TextFacts
 from penumbra.compress.selection import Selection, Units
-from penumbra.compress.size import counted, encode, size
+from penumbra.compress.size import counted, size
 from penumbra.compress.stages import json_minify
 from penumbra.compress.stages.json_minify import quoted
+from penumbra.linear import utf8
 
 _TEXT = msgspec.json.Decoder(str)
 _ADDRESS = re.compile(r'"[a-z]{2,8}://[^\s"\\]+"')
@@ -82,7 +83,7 @@ class _Tree:
                 self.add(item, number, depth + 1)
         else:
             self.beginnings.append(number + 1)
-            for line in Units.of(encode(_TEXT.decode(encode(source)))).texts():
+            for line in Units.of(utf8(_TEXT.decode(utf8(source)))).texts():
                 self._append(line.decode("utf-8", "surrogatepass"), number)
         self.ends[number] = len(self.texts)
 
@@ -119,7 +120,7 @@ class _Tree:
         if end == number + 1 and not self.members[number]:
             return text
         if text[-1] == '"':
-            inner = Selection(Units.joined([encode(self.texts[at]) for at in range(number + 1, end)], b""), 0)
+            inner = Selection(Units.joined([utf8(self.texts[at]) for at in range(number + 1, end)], b""), 0)
             inner.shown = shown[number + 1 : end]
             return text[:-2] + quoted(inner.written())
         children, at = [], number + 1
@@ -154,7 +155,7 @@ def prune(
         tree.add(body)
     except (ValueError, msgspec.DecodeError, RecursionError):
         return None
-    units = Units.joined([encode(unit) for unit in tree.texts])
+    units = Units.joined([utf8(unit) for unit in tree.texts])
     weighed = compared(units) if compared else None
     needs = {at: [parent] for at, parent in enumerate(tree.parents) if at}
     names = [name for of_depth in tree.names for name in of_depth]
