@@ -5,25 +5,21 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, cached_property
-from itertools import chain
+from itertools import chain, compress, groupby, repeat
+from typing import NamedTuple
 
 from penumbra import rules
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(NamedTuple):
     """A `_Form` is the form of the lines that have one flag."""
 
     match: Callable[[str], re.Match[str] | None]
     begins: str
     """The characters with which a line of this form may begin; empty for any character."""
     longest: int
-
-    def is_of(self, line: str) -> bool:
-        return len(line) <= self.longest and self.match(line) is not None
 
 
 @cache
@@ -47,21 +43,29 @@ class LineFlags:
 
     @cached_property
     def _by_beginning(self) -> Mapping[str, list[int]]:
-        positions: dict[str, list[int]] = {}
-        for at, line in enumerate(self.lines):
-            positions.setdefault(line[:1], []).append(at)
-        return positions
+        beginning = [line[:1] for line in self.lines].__getitem__
+        order = sorted(range(len(self.lines)), key=beginning)
+        return {first: [*positions] for first, positions in groupby(order, beginning)}
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self.lines), default=0)
 
     def __getitem__(self, flag: str) -> Collection[int]:
         """Return the positions of the lines with a flag, in order."""
         if flag not in self._found:
-            form, lines = _forms()[flag], self.lines
-            positions: Iterable[int] = range(len(lines))
-            if form.begins:
-                positions = sorted(chain(*(self._by_beginning.get(one, ()) for one in form.begins)))
-            self._found[flag] = dict.fromkeys([at for at in positions if form.is_of(lines[at])])
+            (match, begins, longest), lines = _forms()[flag], self.lines
+            positions: Sequence[int] = range(len(lines))
+            if begins:
+                positions = sorted(chain(*map(self._by_beginning.get, begins, repeat(()))))
+            if longest < self._longest:
+                positions = [at for at in positions if len(lines[at]) <= longest]
+            self._found[flag] = dict.fromkeys(
+                compress(positions, map(match, map(lines.__getitem__, positions)))
+            )
         return self._found[flag]
 
     def has(self, at: int, flag: str) -> bool:
         """Return whether the line at a position has a flag."""
-        return 0 <= at < len(self.lines) and _forms()[flag].is_of(self.lines[at])
+        match, _, longest = _forms()[flag]
+        return 0 <= at < len(self.lines) and len(self.lines[at]) <= longest and bool(match(self.lines[at]))

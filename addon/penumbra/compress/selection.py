@@ -157,15 +157,17 @@ class Selection:
     mark: int = _MARK
     left: int = 0
     shown: bytearray = field(default_factory=bytearray)
-    """1 for each unit that is shown, 0 for each other unit."""
-    _shown_facts: set[bytes] = field(default_factory=set)
+    """1 for each unit that is shown, 0 for each other unit and after the last unit."""
+    _weights: dict[bytes, int] = field(default_factory=dict)
+    """The worth of each fact; 0 for a fact that is already shown."""
     _missing_needs: dict[tuple[int, ...], tuple[dict[int, None], int]] = field(default_factory=dict)
     """The cached results of `_missing`, by a unit's own needs, until `shown` changes."""
 
     def __post_init__(self) -> None:
         self.space -= ASIDE
         self.left = self.space
-        self.shown = bytearray(len(self.units))
+        self.shown = bytearray(len(self.units) + 1)
+        self._weights = {} if self.facts is None else {**self.facts.weights}
 
     def take(self, wish: Iterable[int], share: int, *, is_run: bool = False) -> None:
         """Show these units in their order, within `share` per cent of the limit. With `is_run`, the first
@@ -173,13 +175,11 @@ class Selection:
         least = max(0, self.left - self.space * share // 100)
         misses = 0
         for unit in wish:
-            if self.shown[unit]:
-                continue
-            cost = self._cost(unit)
-            if self.left - cost >= least:
-                self._show(unit, cost)
-            elif is_run or (misses := misses + 1) > _MISSES:
-                break
+            for _, _, cost in self._offers((unit,)):
+                if self.left - cost >= least:
+                    self._show(unit, cost)
+                elif is_run or (misses := misses + 1) > _MISSES:
+                    return
 
     def ends(self, head: int, tail: int) -> None:
         """Show the beginning and the end of the text, within `head` and `tail` per cent of the limit. The
@@ -205,33 +205,32 @@ class Selection:
             self._close_gaps()
 
     def _take_best(self) -> None:
-        count = len(self.units)
-        heap = [(-self._value(unit), unit) for unit in range(count) if not self.shown[unit]]
+        heap, starts, shown = self._offers(range(len(self.units))), self.units.starts, self.shown
         heapq.heapify(heap)
         turns = misses = 0
         while heap and misses <= _MISSES:
             turns += 1
             if not turns % time_budget.PIECE:
                 time_budget.check()
-            value, unit = heapq.heappop(heap)
-            if self.shown[unit] or self._is_blank_alone(unit):
+            value, unit, _ = heapq.heappop(heap)
+            if starts[unit + 1] - starts[unit] <= 1 and not (shown[unit - 1] or shown[unit + 1]):
+                # An empty line between omitted units would add a mark.
                 continue
-            now = -self._value(unit)
-            # Since this value was computed, units with the same facts may have been shown.
-            if now > value and heap and now > heap[0][0]:
-                heapq.heappush(heap, (now, unit))
-            elif (cost := self._cost(unit)) > self.left:
-                misses += 1
-            else:
-                self._show(unit, cost)
-                for beside in (unit - 1, unit + 1):
-                    if 0 <= beside < count and not self.shown[beside]:
-                        heapq.heappush(heap, (-self._value(beside), beside))
+            for now in self._offers((unit,)):
+                # Since this value was computed, units with the same facts may have been shown.
+                if heap and value < now[0] > heap[0][0]:
+                    heapq.heappush(heap, now)
+                elif now[2] > self.left:
+                    misses += 1
+                else:
+                    self._show(unit, now[2])
+                    for beside in self._offers(range(max(0, unit - 1), min(unit + 2, len(self.units)))):
+                        heapq.heappush(heap, beside)
 
     def _close_gaps(self) -> None:
         """Show the units in gaps of a few lines, the shortest gap first."""
         starts = self.units.starts
-        runs = [(shown, list(run)) for shown, run in groupby(range(len(self.shown)), self.shown.__getitem__)]
+        runs = [(shown, list(run)) for shown, run in groupby(range(len(self.units)), self.shown.__getitem__)]
         gaps = [(starts[run[-1] + 1] - starts[run[0]], run) for shown, run in runs[1:-1] if not shown]
         for size, run in sorted(gaps):
             needed = {other for unit in run for other in self._missing(unit)[0]} - set(run)
@@ -242,25 +241,20 @@ class Selection:
                     self.shown[unit] = 1
                 self._missing_needs.clear()
 
-    def _value(self, unit: int) -> float:
-        """Return the worth of a unit per byte. Facts that are already shown don't count."""
-        facts, known = self.facts, self._shown_facts
-        assert facts is not None
-        weights = facts.weights
-        worth = facts.worth[unit] + sum([weights[fact] for fact in facts.units[unit] if fact not in known])
-        return worth / max(8, self._cost(unit) + _BASE)
-
-    def _cost(self, unit: int) -> int:
-        """Return the number of bytes that a unit adds, together with needed units and with marks."""
-        starts, shown = self.units.starts, self.shown
-        size = starts[unit + 1] - starts[unit]
-        if unit in self.needs:
-            size += self._missing(unit)[1]
-        before = unit > 0 and shown[unit - 1]
-        after = unit + 1 < len(shown) and shown[unit + 1]
-        if before and after:
-            return size - self.mark
-        return size if before or after else size + self.mark
+    def _offers(self, units: Iterable[int]) -> list[tuple[float, int, int]]:
+        """Return (negative worth per byte, unit, cost) of the units that are not shown. The cost is the
+        number of bytes that a unit adds, with needed units and marks. Shown facts have no worth."""
+        starts, shown, facts, weight = self.units.starts, self.shown, self.facts, self._weights.__getitem__
+        offers: list[tuple[float, int, int]] = []
+        for unit in units:
+            if shown[unit]:
+                continue
+            cost = starts[unit + 1] - starts[unit] + self.mark * (1 - shown[unit - 1] - shown[unit + 1])
+            if unit in self.needs:
+                cost += self._missing(unit)[1]
+            worth = 0 if facts is None else facts.worth[unit] + sum(map(weight, facts.units[unit]))
+            offers.append((-worth / max(8, cost + _BASE), unit, cost))
+        return offers
 
     def _missing(self, unit: int) -> tuple[Collection[int], int]:
         """Return the needed units of a unit that are not shown yet, and the size in bytes of these and their
@@ -287,13 +281,8 @@ class Selection:
         for one in (unit, *(self._missing(unit)[0] if unit in self.needs else ())):
             self.shown[one] = 1
             if self.facts is not None:
-                self._shown_facts.update(self.facts.units[one])
+                self._weights.update(dict.fromkeys(self.facts.units[one], 0))
         self._missing_needs.clear()
-
-    def _is_blank_alone(self, unit: int) -> bool:
-        """Return True if a unit is an empty line between omitted units. Such a line would add a mark."""
-        starts = self.units.starts
-        return starts[unit + 1] - starts[unit] <= 1 and not any(self.shown[max(0, unit - 1) : unit + 2])
 
     def near(self, places: Iterable[int], share: int, before: int = 0, after: int = 2) -> None:
         """Show the units at places, and a few units around each, within `share` per cent of the limit."""
@@ -310,17 +299,17 @@ class Selection:
         data, starts, shown = self.units.data, self.units.starts, self.shown
         mark = partial(left_out, data) if mark is None else mark
         parts: list[bytes] = []
-        unit = 0
-        while unit < len(shown):
+        unit, count = 0, len(self.units)
+        while unit < count:
             run = unit
-            while run < len(shown) and shown[run] == shown[unit]:
+            while run < count and shown[run] == shown[unit]:
                 run += 1
             first, end = starts[unit], min(starts[run], len(data))
-            if shown[unit] or (parts and run < len(shown) and end - first < LEAST_CUT):
+            if shown[unit] or (parts and run < count and end - first < LEAST_CUT):
                 parts.append(data[first:end])
             else:
                 before = b"\n" if parts and not parts[-1].endswith(b"\n") else b""
-                after = b"\n" if run < len(shown) else b""
+                after = b"\n" if run < count else b""
                 parts.append(before + mark(first, end).encode() + after)
             unit = run
         return b"".join(parts).decode("utf-8", "surrogatepass")

@@ -53,6 +53,8 @@ _SHORT_HEAD = 16_000
 """The separator of a text is cached if its examined beginning has at most this number of characters."""
 _WITH_BLANK = {":": ": ", "|": "| "}
 _WITHOUT_BLANK = {spaced: bare for bare, spaced in _WITH_BLANK.items()}
+_PLAIN = ("→", "\t")
+"""The separators that no other separator contains."""
 _WRITTEN = {**_WITH_BLANK, _BAR: "| ", ".": "| "}
 """The separators of a thinned text, in place of separators that look like text on a few lines."""
 _DECIMALS = tuple(map(str, range(10_000)))
@@ -176,7 +178,7 @@ def count_code(text: str) -> bool:
     read = _Numbers.of(text, separator)
     if read.gaps or not isinstance(read.numbers, range) or len(read.numbers) < _SHORTEST:
         return False
-    filled = [content for content in read.contents if content.strip()]
+    filled = [*filter(str.strip, read.contents)]
     blank = len(read.contents) - len(filled)
     return 0 < blank < len(filled) and any(content[0] in " \t" for content in filled)
 
@@ -268,6 +270,8 @@ def _separator(head: str) -> str:
             return min(separator, other, key=len)
         if offsets.get(separator) == offset and not found:
             found = separator
+            if separator in _PLAIN:
+                return found
         offsets[separator] = offset
     if is_thinned:
         return found or next(iter(offsets), "")
