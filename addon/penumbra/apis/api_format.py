@@ -108,18 +108,6 @@ def _texts(part: Part, call: ToolCall | None, turn: int) -> list[ResultText]:
     return [ResultText(text, *about, says_program=part.by_program) for text in part.texts]
 
 
-@dataclass(slots=True)
-class _Responses:
-    """A `_Responses` has the complete responses in the first messages of a request."""
-
-    found: list[Visible] = field(default_factory=list)
-    start: int = -1
-    """The index of the first message of the latest response; -1 without a response."""
-
-    def copy(self) -> _Responses:
-        return _Responses(self.found.copy(), self.start)
-
-
 class ApiFormat(ABC):
     """An `ApiFormat` reads and edits the requests and responses of one API, and has no state."""
 
@@ -303,7 +291,7 @@ class ApiFormat(ABC):
             message = document.about(items[turn], self.message)
             messages.append(message if message.turn == turn else msgspec.structs.replace(message, turn=turn))
 
-        return document.computed(place, len(items), Computation(list, list.copy, self.message), step)
+        return document.computed(place, len(items), Computation(list, self.message), step)
 
     def blocks_beside(self, document: Document, message: Message) -> list[Block]:
         """Return the blocks of results in a message that are not texts."""
@@ -370,22 +358,24 @@ class ApiFormat(ABC):
         prompt = self.prompt(document)
         messages = prompt.messages
 
-        def end(state: _Responses) -> list[Visible]:
-            """Add the latest response, which is complete."""
-            if state.start >= 0:
-                response = self.response_at(document, state.start)
-                state.found.append(self._visible(document, response, state.found))
-            return state.found
-
-        def step(state: _Responses, turn: int) -> None:
+        def begins(turn: int) -> bool:
             joins = self.joins_messages and turn > 0 and messages[turn - 1].by_model
-            if messages[turn].by_model and not joins:
-                # The earlier response and the results after it are complete.
-                end(state)
-                state.start = turn
+            return messages[turn].by_model and not joins
 
-        computation = Computation(_Responses, _Responses.copy, ("visible", self.message))
-        return end(document.computed(prompt.place, len(messages), computation, step))
+        def add_before(found: list[Visible], turn: int) -> None:
+            """Add the latest response before a message, which is complete with its results."""
+            start = next(filter(begins, range(turn - 1, -1, -1)), -1)
+            if start >= 0:
+                found.append(self._visible(document, self.response_at(document, start), found))
+
+        def step(found: list[Visible], turn: int) -> None:
+            if begins(turn):
+                add_before(found, turn)
+
+        computation = Computation[list[Visible]](list, ("visible", self.message))
+        found = document.computed(prompt.place, len(messages), computation, step)
+        add_before(found, len(messages))
+        return found
 
     def _visible(self, document: Document, messages: list[Message], before: list[Visible]) -> Visible:
         """Return the response that consists of these messages. `before` has the earlier responses."""

@@ -123,7 +123,7 @@ class ResponsesFormat(ApiFormat):
             if kind(document, item) == "additional_tools":
                 arrays.append(item.get("tools"))
 
-        computation: Computation[list[Raw | None]] = Computation(list, list.copy, "tools")
+        computation: Computation[list[Raw | None]] = Computation(list, "tools")
         yield document.top.get("tools")
         yield from document.computed(place, len(items), computation, step)
 
@@ -224,7 +224,7 @@ class ResponsesFormat(ApiFormat):
             mark = reasoning_name(request, item) if name in ("reasoning", "item_reference") else ""
             found += [Reasoning(place, mark)] if mark else []
 
-        computation: Computation[list[Reasoning]] = Computation(list, list.copy, "reasoning")
+        computation: Computation[list[Reasoning]] = Computation(list, "reasoning")
         return request.computed(prompt.place, len(prompt.messages), computation, step)
 
     def take_out(self, request: Document, places: Collection[int]) -> None:

@@ -73,7 +73,7 @@ def is_ambiguous(request: Request) -> bool:
         if within(document, messages[index]):
             found.append(True)
 
-    return bool(document.computed(conversation, len(messages), Computation(list, list.copy, within), step))
+    return bool(document.computed(conversation, len(messages), Computation(list, within), step))
 
 
 class _Members(list[tuple[str, Any]]):

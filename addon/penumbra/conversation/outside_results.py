@@ -70,9 +70,7 @@ def texts(request: Request, *, knows_caller: bool) -> list[OutsideText]:
         add(listed, prompt.messages[turn])
 
     inputs = (extent, knows_caller, key.digest())
-    computation: Computation[list[OutsideText]] = Computation(
-        list, list.copy, ("outside", request.wire.message), inputs
-    )
+    computation = Computation[list[OutsideText]](list, ("outside", request.wire.message), inputs)
     return found + document.computed(prompt.place, len(prompt.messages), computation, step)
 
 

@@ -194,7 +194,7 @@ def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
         so_far.blocks += [(turn, block) for block in wire.blocks_beside(document, prompt.messages[turn])]
 
     if listed:
-        computation = Computation(begin, _SoFar.copy, ("read", wire.message), (keys, links.referable))
+        computation = Computation(begin, ("read", wire.message), (keys, links.referable))
         read = document.computed(prompt.place, len(listed), computation, step)
         chain = read.links.chain()
     else:

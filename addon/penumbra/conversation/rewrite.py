@@ -176,7 +176,6 @@ def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
 
     computation = Computation(
         lambda: Forms(earlier.so_far),
-        Forms.copy,
         "forms",
         inputs.show,
         lambda forms: forms.fits(items, inputs.past, earlier),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from typing import Any
 
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, Visible
@@ -27,8 +27,6 @@ from penumbra.wire.document import Document
 from penumbra.wire.json_values import decode, encode
 from penumbra.wire.prefix_memory import Computation
 
-_Keys = tuple[list[bytes], list[bytes | None]]
-_INDEX = attrgetter("index")
 _TEXTS = {"content", "output"}
 """Members of a result that may have its text, in APIs whose providers store histories."""
 
@@ -99,44 +97,36 @@ def read(
     """Return the history of a request. `owner` is the scope of responses in the request. `elsewhere` is the
     scope of a response that the provider stores. `chain` has the hashes of the request's messages."""
     before, own = chain.history, visible[1:] if elsewhere else visible
-    keys, signed = _keys(wire, document, own, owner, chain)
+    pairs = _keys(wire, document, own, owner, chain)
     if elsewhere:
-        keys, signed = [exchanges.key(elsewhere, visible[0]), *keys], [_signed(owner, visible[0]), *signed]
+        pairs.insert(0, (exchanges.key(elsewhere, visible[0]), None))
+    keys, signed = zip(*pairs, strict=True) if pairs else ((), ())
     begun = visible[-1] if visible and visible[-1].open else None
     front = before[begun.index] if begun is not None else before[-1]
-    return History(tuple(visible), tuple(keys), tuple(signed), before[-1], front, begun, chain.responses)
+    return History(tuple(visible), keys, signed, before[-1], front, begun, chain.responses)
 
 
 def _keys(
     wire: ApiFormat, document: Document, visible: Sequence[Visible], owner: bytes, chain: Chain
-) -> tuple[list[bytes], list[bytes | None]]:
-    """Return the keys of responses and of their reasoning."""
+) -> list[tuple[bytes, bytes | None]]:
+    """Return the key of each response and the key of its reasoning."""
     before, prompt = chain.history, wire.prompt(document)
-    earlier = dict(zip(map(_INDEX, visible[1:]), visible, strict=False))
 
-    def add(keys: _Keys, response: Visible) -> None:
-        keys[0].append(exchanges.key(owner, response, before[response.index]))
-        keys[1].append(_signed(owner, response))
-
-    def step(keys: _Keys, turn: int) -> None:
+    def step(pairs: list[tuple[bytes, bytes | None]], turn: int) -> None:
         # A response is complete when the next response begins.
-        if (response := earlier.get(turn)) is not None:
-            add(keys, response)
+        done = len(pairs)
+        if done + 1 < len(visible) and visible[done + 1].index == turn:
+            pairs.append(_pair(owner, visible[done], before[visible[done].index]))
 
-    computation: Computation[_Keys] = Computation(
-        lambda: ([], []),
-        lambda keys: (keys[0].copy(), keys[1].copy()),
-        ("keys", wire.message),
-        (owner, chain.responses, before[0]),
-    )
-    keys = document.computed(prompt.place, len(prompt.messages), computation, step)
-    if visible:
-        add(keys, visible[-1])
-    return keys
+    inputs = owner, chain.responses, before[0]
+    computation = Computation[list[Any]](list, ("keys", wire.message), inputs)
+    pairs = document.computed(prompt.place, len(prompt.messages), computation, step)
+    return pairs + [_pair(owner, one, before[one.index]) for one in visible[-1:]]
 
 
-def _signed(owner: bytes, visible: Visible) -> bytes | None:
-    return exchanges.signature_key(owner, visible.signature) if visible.signature else None
+def _pair(owner: bytes, visible: Visible, before: bytes) -> tuple[bytes, bytes | None]:
+    signed = exchanges.signature_key(owner, visible.signature) if visible.signature else None
+    return exchanges.key(owner, visible, before), signed
 
 
 def forgotten(result: bytes) -> bytes:

@@ -255,10 +255,10 @@ class Document:
             return
         places = [at + self._spared for at in _starts(items, self._text, self._address)]
         spans = [(at, at + len(memoryview(item))) for at, item in zip(places, items, strict=True)]
-        likely = memory.extended(scope, self.data, prefix, start, spans)
+        stored, likely = memory.extended(scope, self.data, prefix, start, spans)
         new = len(likely.items) - len(prefix.items)
         starts = [*map(start.__add__, likely.starts), *places[new:]]
-        self._array, self._remembered = array, Remembered(memory, scope, prefix, likely, starts)
+        self._array, self._remembered = array, Remembered(memory, stored, prefix, likely, starts)
         self._arrays[id(array)] = array, [*likely.items, *items[new:]]
 
     def release(self) -> None:

@@ -18,16 +18,16 @@ import time
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from cffi import FFI
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 ITEM_BYTES = 1_500
 """Approximate bytes of memory that an item takes in addition to its text."""
-VALUE_BYTES = 200
+_VALUE_BYTES = 200
 """Approximate bytes of memory that an object in a state takes."""
 _MOST = 64_000_000
 _MOST_ARRAYS = 16
@@ -56,11 +56,10 @@ def address_of(buffer: Any) -> int:
 
 
 class Computation(NamedTuple, Generic[S]):
-    """A `Computation` goes over the items of an array one by one."""
+    """A `Computation` goes over the items of an array one by one. A state is a list, or an object with `copy`
+    and `weigh`. `copy` returns a state that can continue by itself, and `weigh` returns its rough bytes."""
 
     begin: Callable[[], S]
-    copy: Callable[[S], S]
-    """A function that copies a state, so that both copies can continue."""
     key: Hashable
     """The name of the computation. There are only a few computations."""
     inputs: Hashable = None
@@ -100,8 +99,8 @@ class Prefix:
     """The number of bytes from the first item to the end of the last item."""
     states: dict[Hashable, tuple[KeptState, ...]] = field(default_factory=dict)
     """The states of each computation, by the `key` of the computation."""
-    state_sizes: dict[Hashable, int] = field(default_factory=dict)
-    """Approximate bytes of the states in `states`, by the same key."""
+    states_size: int = 0
+    """Approximate bytes of the states."""
     contained: dict[bytes, bool] = field(default_factory=dict)
     """Maps a text to True if the prefix contains the text, and to False if not."""
     _places: list[tuple[int, int, int]] | None = None
@@ -117,6 +116,22 @@ class Prefix:
         return Prefix(
             (*self.segments, segment), self.items + items, self.starts + starts, self.size + len(text)
         )
+
+    def state(self, computation: Computation[Any]) -> Any:
+        """Return the state from which a computation can continue; None if there is none."""
+        for inputs, state, _ in self.states.get(computation.key, ()):
+            if inputs == computation.inputs and (computation.fits is None or computation.fits(state)):
+                return state
+        return None
+
+    def keep(self, computation: Computation[Any], state: Any) -> None:
+        """Store the state of a computation. The oldest of too many states is dropped."""
+        key, inputs = computation.key, computation.inputs
+        before = self.states.get(key, ())
+        others = [each for each in before if each.inputs != inputs][1 - _MOST_STATES :]
+        size = _VALUE_BYTES * (1 + len(state)) if isinstance(state, list) else state.weigh()
+        self.states[key] = states = (*others, KeptState(inputs, state, size))
+        self.states_size += sum([each.size for each in states]) - sum([each.size for each in before])
 
     def offset(self, address: int) -> int | None:
         """Return the offset from the first item of the value at a memory address; None if it is not in the
@@ -157,13 +172,8 @@ class _Array:
         """Return the approximate bytes of memory that the array takes."""
         # The objects parsed from an item may be as large as the item's text.
         size = ITEM_BYTES * (1 + len(self.likely.items)) + 2 * self.likely.size + len(self.head)
-        return size + sum(map(self.size_of, self.likely.states.keys() | self.sure.states.keys()))
-
-    def size_of(self, key: Hashable) -> int:
-        """Return the approximate bytes of the states of a computation; 0 if there are none. The states at the
-        two prefixes share objects, so only the larger of the two sizes counts."""
-        size = max(self.sure.state_sizes.get(key, 0), self.likely.state_sizes.get(key, 0))
-        return size and VALUE_BYTES + size
+        # The states at the two prefixes share objects.
+        return size + max(self.sure.states_size, self.likely.states_size)
 
 
 class Known(NamedTuple):
@@ -242,8 +252,8 @@ class PrefixMemory:
 
     def extended(
         self, scope: bytes, data: bytes, prefix: Prefix, start: int, spans: Sequence[tuple[int, int]]
-    ) -> Prefix:
-        """Store an array, and return the prefix that the next request will probably repeat. `prefix` was
+    ) -> tuple[_Array, Prefix]:
+        """Store an array. Return it, and the prefix that the next request will probably repeat. `prefix` was
         found in the text `data`. The array's first item is at `start`, and `spans` are the ranges of the
         items after the prefix."""
         hashes = tuple([hash(data[begin:end]) for begin, end in spans])
@@ -264,7 +274,7 @@ class PrefixMemory:
             array.tail, array.count = (there, hashes), count
             array.head = data[:start] if start <= _LONGEST_HEAD else b""
             self._use(array)
-            return likely
+            return array, likely
 
     def _array(self, scope: bytes, prefix: Prefix, hashes: Sequence[int]) -> tuple[_Array, bool]:
         """Return the array that has this prefix, or a new array; and whether all its items are new."""
@@ -295,8 +305,8 @@ class PrefixMemory:
         """Record the weight of an array, and drop the arrays that then exceed the limits."""
         self.bytes += weight - array.weight
         array.weight = weight
-        listed = self._scopes[array.scope]
-        while listed and sum([each.weight for each in listed]) > self.most // 2:
+        listed, most = self._scopes[array.scope], self.most // 2
+        while self.bytes > most and sum([each.weight for each in listed]) > most:
             self._drop(next(iter(listed)))
         while self.bytes > self.most:
             self._drop(next(iter(self._arrays)))
@@ -310,45 +320,19 @@ class PrefixMemory:
         self.bytes -= array.weight
         array.weight = 0
 
-    def keep(self, scope: bytes, prefix: Prefix, computation: Computation[S], state: S) -> None:
-        """Store the state of a computation at a prefix. The oldest of too many states is dropped."""
-        key, kept = computation.key, KeptState(computation.inputs, state, state_size(state))
+    def keep(self, array: _Array, prefix: Prefix, computation: Computation[Any], state: Any) -> None:
+        """Store the state of a computation at a prefix of an array."""
         with self._lock:
-            listed = reversed(self._scopes.get(scope, ()))
-            array = next((each for each in listed if prefix is each.likely or prefix is each.sure), None)
-            before = 0 if array is None else array.size_of(key)
-            others = [each for each in prefix.states.get(key, ()) if each.inputs != computation.inputs]
-            prefix.states[key] = states = (*others[1 - _MOST_STATES :], kept)
-            prefix.state_sizes[key] = sum([each.size for each in states])
-            if array is not None:
-                self._weigh(array, array.weight + array.size_of(key) - before)
-
-    def forget(self, count: int) -> None:
-        with self._lock:
-            for array in list(self._arrays)[:count]:
-                self._drop(array)
-
-
-def state_size(state: Any) -> int:
-    """Return the approximate bytes of memory that a state takes."""
-    if weigh := getattr(state, "weigh", None):
-        return int(weigh())
-    if isinstance(state, tuple):
-        return VALUE_BYTES + sum(map(state_size, state))
-    if isinstance(state, list | dict | set | frozenset):
-        return VALUE_BYTES * (1 + len(state))
-    if isinstance(state, Struct):
-        return sum(state_size(getattr(state, name)) for name in state.__struct_fields__)
-    if is_dataclass(state):
-        return sum(state_size(getattr(state, each.name)) for each in fields(state))
-    return VALUE_BYTES
+            prefix.keep(computation, state)
+            if array in self._arrays:
+                self._weigh(array, array.weigh())
 
 
 class Remembered(NamedTuple):
     """A `Remembered` is an array of a document. The first items of the array are in a `PrefixMemory`."""
 
     memory: PrefixMemory
-    scope: bytes
+    array: _Array
     found: Prefix
     """The prefix that was known before this request."""
     likely: Prefix
@@ -359,21 +343,19 @@ class Remembered(NamedTuple):
     def computed(self, computation: Computation[S], step: Callable[[S, int], None]) -> S:
         """Return the result of a computation over all items. The computation continues from the longest
         prefix with a state. `step` adds the item at an index to a state."""
-        state: S | None = None
-        at, end = 0, len(self.likely.items)
-        for prefix in (self.likely, self.found):
-            for kept in prefix.states.get(computation.key, ()) if state is None else ():
-                fits = kept.inputs == computation.inputs
-                if fits and (computation.fits is None or computation.fits(kept.state)):
-                    at, state = len(prefix.items), computation.copy(kept.state)
-        state = computation.begin() if state is None else state
+        at = end = len(self.likely.items)
+        if (known := self.likely.state(computation)) is None:
+            known = self.found.state(computation)
+            at = 0 if known is None else len(self.found.items)
+        state: Any = computation.begin() if known is None else known.copy()
         for index in range(at, end):
             step(state, index)
         if at < end:
-            self.memory.keep(self.scope, self.likely, computation, computation.copy(state))
+            self.memory.keep(self.array, self.likely, computation, state.copy())
         for index in range(end, len(self.starts)):
             step(state, index)
-        return state
+        made: S = state
+        return made
 
     def contains(self, data: bytes, text: bytes) -> bool:
         """Return whether a text occurs in the document. Results are stored, so callers use few texts."""
