@@ -26,6 +26,7 @@ _MOST_VALUES = 4_000_000
 _RAW = msgspec.json.Decoder(msgspec.Raw)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_OBJECTS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _SCAN = json.JSONDecoder(parse_float=str, parse_int=str).raw_decode
 
 
@@ -121,6 +122,15 @@ def is_json(text: str) -> bool:
 def items(source: str) -> list[str]:
     """Return the JSON of each item of an array."""
     return [str(item, "utf-8", "surrogatepass") for item in _ITEMS.decode(utf8(source))]
+
+
+def objects(source: str) -> list[tuple[int, dict[str, msgspec.Raw]]]:
+    """Return the size in bytes and the members of each object of an array; empty if an item is no object."""
+    data = utf8(source)
+    try:
+        return [*zip(map(len, _ITEMS.decode(data)), _OBJECTS.decode(data), strict=True)]
+    except msgspec.ValidationError:
+        return []
 
 
 def members(source: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ import msgspec
 
 from penumbra.compress import time_budget
 from penumbra.compress.stages import json_minify
-from penumbra.compress.stages.json_minify import members, quoted
+from penumbra.compress.stages.json_minify import quoted
 
 _LEAST_ROWS = 3
 _MOST_COLUMNS = 60
@@ -60,7 +60,8 @@ def _tables(text: str) -> str | None:
     if are_pages and (pages := _with_tables(lines)):
         return pages
     if len(lines) >= _LEAST_ROWS and all(line[:1] == "{" and line.rstrip()[-1:] == "}" for line in lines):
-        rows = _rows(lines)
+        every = f"[{','.join(lines)}]"
+        rows = _rows(every) if json_minify.items(every) == lines else None
         if rows is not None:
             table = _write(rows, "{} lines of JSON")
             return "\n".join(table) if table else None
@@ -88,14 +89,14 @@ class _Writer:
         if source[0] == "[":
             return self._array(source)
         if source[0] == "{":
-            rows = _rows([source])
+            rows = _rows(f"[{source}]")
             if rows is not None:
                 inner = (f"{quoted(key)}:{self.value(value, depth + 1)}" for key, value in rows[0].items())
                 return "{" + ",".join(inner) + "}"
         return source
 
     def _array(self, source: str) -> str:
-        rows = _rows(json_minify.items(source))
+        rows = _rows(source)
         if rows is None or len(rows) < _LEAST_ROWS:
             return source
         name = f"table {len(self.tables) + 1}"
@@ -106,23 +107,20 @@ class _Writer:
         return f'"[{name}]"'
 
 
-def _rows(sources: Sequence[str]) -> list[Row] | None:
-    """Return the members of each compact object; None if a text has another form, or if a key is repeated or
-    escaped."""
+def _rows(array: str) -> list[Row] | None:
+    """Return the members of each compact object in an array; None if an item has another form, or if a key is
+    repeated or escaped."""
     rows: list[Row] = []
     lengths: dict[str, int] = {}
-    for number, source in enumerate(sources, 1):
+    for number, (size, values) in enumerate(json_minify.objects(array), 1):
         if not number % time_budget.PIECE:
             time_budget.check()
-        if source[:1] != "{":
+        lengths |= {key: len(msgspec.json.encode(key)) + 1 for key in values if key not in lengths}
+        size -= sum(map(lengths.__getitem__, values)) + sum(map(len, values.values()))
+        if size != 1 + max(1, len(values)):
             return None
-        row = members(source)
-        lengths |= {key: len(quoted(key)) + 1 for key in row if key not in lengths}
-        length = sum([lengths[key] + len(value) for key, value in row.items()])
-        if len(source) != 1 + max(1, len(row)) + length:
-            return None
-        rows.append(row)
-    return rows
+        rows.append({key: str(value, "utf-8", "surrogatepass") for key, value in values.items()})
+    return rows or None
 
 
 def _write(rows: Sequence[Row], title: str) -> list[str] | None:
@@ -188,7 +186,7 @@ def _inner(values: Sequence[str | None]) -> list[Row] | None:
     """Return the objects of a column; None if there are other values, or the keys differ too much."""
     if {value and value[0] for value in values} != {"{"} or "{}" in values:
         return None
-    objects = _rows([value for value in values if value is not None])
+    objects = _rows(f"[{','.join(filter(None, values))}]")
     if objects is None or "." in "".join(chain.from_iterable(objects)):
         return None
     keys: set[str] = set()

@@ -28,7 +28,8 @@ _PROGRAMS = frozenset(
 _ASKED = frozenset({"pattern", "query", "regex", "search", "symbol"})
 """Arguments that contain the searched text."""
 _SEPARATORS = frozenset({"", "--", "---"})
-_HIT = re.compile(r"((?:[A-Za-z]:)?[^:\n]{1,400}):([0-9]{1,8}):")
+_HIT = re.compile(r"(?![\s0-9])((?:[A-Za-z]:)?(?=[^:\n]{0,399}[/.\\])[^:\n]{1,400}):[0-9]{1,8}:")
+"""The name of a file, which is no time of day and no plain word, and the number of a line."""
 _DRIVE = re.compile(r"[A-Za-z]:[/\\]")
 _NEAR = re.compile(r"-([0-9]{1,8})-")
 _NUMBERED = re.compile(r"[0-9]{1,8}[:-]")
@@ -108,9 +109,7 @@ def group(text: str) -> str | None:
 def _paths(lines: list[str]) -> list[str]:
     """Return the file name at the beginning of each line; empty if there is none. Names in hits are found
     first, because lines around hits are recognised by these names."""
-    beginnings = [found[1] if found else "" for found in map(_HIT.match, lines)]
-    files = {name for name in set(beginnings) if name and _is_path(name)}
-    paths = [name if name in files else "" for name in beginnings]
+    paths = [found[1] if found else "" for found in map(_HIT.match, lines)]
     others = [position for position, path in enumerate(paths) if not path]
     following = [""]
     for position in reversed(others):
@@ -122,11 +121,6 @@ def _paths(lines: list[str]) -> list[str]:
         last = (hits[position - 1] if position else "") or last
         paths[position] = _near(lines[position], last, following.pop())
     return paths
-
-
-def _is_path(name: str) -> bool:
-    """Return whether a text may be the name of a file, and is no time of day and no plain word."""
-    return ("/" in name or "." in name or "\\" in name) and not name[0].isspace() and not name[:1].isdigit()
 
 
 def _near(line: str, last: str, coming: str) -> str:
