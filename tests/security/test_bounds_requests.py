@@ -293,6 +293,7 @@ KNOWN = {
     "format_name": "anthropic",
     "kind": "call types",
     "method": "POST",
+    "question": "secret",
     "section": "blocks",
     "skip_tools": frozenset(("x",)),
     "strength": Strength.WEAK,

@@ -55,8 +55,10 @@ def _struct(name: str, keys: dict[str, Any], base: type[Strict] = Strict) -> typ
 
 
 _TABLES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-SCHEMAS = {
-    name: _struct(name, keys, Providers if name == "providers.yaml" else Strict)
+SCHEMAS: dict[str, type[Strict]] = {
+    name: _type(keys)
+    if "*" in keys
+    else _struct(name, keys, Providers if name == "providers.yaml" else Strict)
     for name, keys in _TABLES.items()
 }
 

@@ -26,7 +26,7 @@ from penumbra.redaction.finders.places import FINDERS, USER_LISTS, file_in, lone
 from penumbra.redaction.finders.printed import TRANSCRIPTS, Printed, printed_by
 from penumbra.redaction.finders.tokens import Anchor, around, everywhere, prefixed_tokens
 from penumbra.redaction.json_text import inside_strings, is_json
-from penumbra.redaction.judgement import is_unmistakable
+from penumbra.redaction.judgement import judge
 from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import NOTHING, Allowed, Rule, read
 from penumbra.redaction.span import Finder, Rank, Span, elsewhere
@@ -276,7 +276,7 @@ class Redactor:
             value = data[span.start : span.end]
             mark = placeholder.make(span.label, self._key, value)
             spelt = scan.values.setdefault(mark, value.decode("utf-8", "surrogatepass"))
-            if span.sure or is_unmistakable(spelt, Strength.PASSWORD):
+            if span.sure or judge("unmistakable", spelt, Strength.PASSWORD):
                 scan.sure[mark] = spelt
             scan.rules.setdefault(mark, span.rule)
             pieces += (data[at : span.start], span.quote, mark.encode("ascii"), span.quote)

@@ -38,38 +38,43 @@ class Style(Enum):
     """The value is between quotes, after its name in a list with further items."""
 
 
+_Test = Callable[[str], object]
 _SPEC = rules.load("secrets/words/values.yaml")
 _STOP = frozenset(word.rstrip("?") for word in _SPEC["stop"].split())
 _FRAME = "*_`\"'()[]<>"
 """Characters that may surround a word, such as quotes and brackets."""
 _PARTS = ahocorasick_rs.AhoCorasick(_SPEC["placeholder_parts"].split())
 _ENDINGS = tuple(_SPEC["word_endings"].split())
-_SHAPES: Mapping[str, Callable[[str], object]] = {
-    name: getattr(re.compile("|".join(shape["like"])), "search" if shape.get("anywhere") else "match")
-    for name, shape in rules.load("secrets/words/shapes.yaml").items()
+
+
+def _shape(like: list[str], *, anywhere: bool = False, lower: bool = False, **_: object) -> _Test:
+    """Return the function that finds a shape in a value."""
+    pattern = re.compile("|".join(like))
+    find = pattern.search if anywhere else pattern.match
+    return (lambda value: find(value.lower())) if lower else find
+
+
+SHAPES: Mapping[str, _Test] = {
+    name: _shape(**shape) for name, shape in rules.load("secrets/words/shapes.yaml").items()
 }
+"""The tests for the shapes of `rules/secrets/words/shapes.yaml`."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}$")
-_HUMPS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+HUMPS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5,}", re.IGNORECASE)
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")
 """This pattern matches two letters of a script without spaces between words, such as Thai or Chinese."""
 _DIGIT = re.compile(r"\d")
-_LETTER = re.compile(r"[^\W\d_]")
 _JOINT = re.compile(r"[-./:]")
 _SHORT = 256
 
 
 def has_shape(value: str, shape: str) -> bool:
     """Return whether a value has a shape of `rules/secrets/words/shapes.yaml`."""
-    return _SHAPES[shape](value) is not None
+    return SHAPES[shape](value) is not None
 
 
 def has_digit(value: str) -> bool:
     return _DIGIT.search(value) is not None
-
-
-def has_letter(value: str) -> bool:
-    return _LETTER.search(value) is not None
 
 
 def kinds(value: str) -> int:
@@ -92,26 +97,6 @@ def entropy(value: str) -> float:
 def _bits_by_count(total: int) -> tuple[float, ...]:
     """Return p * log2(p) for each number of times that a character can occur in a value of this length."""
     return (0.0, *(count / total * math.log2(count / total) for count in range(1, total + 1)))
-
-
-def is_reference(value: str, *, quoted: bool = False) -> bool:
-    """Return whether a value is an expression that reads or computes a secret, such as a variable. Between
-    quotes, a call must end with a bracket."""
-    if has_shape(value, "reference"):
-        return True
-    is_call = (not quoted or value[-1:] in "()[]") and not has_shape(value, "crossed")
-    if is_call and has_shape(value, "call"):
-        return True
-    if not quoted and has_shape(value, "pointer"):
-        return len(value) < 10 or not is_opaque(value[1:])
-    return has_shape(value, "template")
-
-
-def is_code(value: str) -> bool:
-    """Return whether a value looks like source code. A random value may have the same signs."""
-    if has_shape(value, "member"):
-        return True
-    return has_shape(value, "code") and not (has_digit(value) and is_opaque(value, 12))
 
 
 @remembered(2_048)
@@ -137,14 +122,6 @@ def ends_as_word(value: str) -> bool:
     return value.lower().endswith(_ENDINGS)
 
 
-def is_address(value: str) -> bool:
-    """Return whether a value is a path, file name, URL, version, date, media type or trace id. A hash with
-    the name of its algorithm also counts."""
-    if has_shape(value, "place"):
-        return not has_shape(value, "base64_key")
-    return has_shape(value, "thing")
-
-
 def is_plain_url(value: str) -> bool:
     """Return whether a value is a URL without a user, a query or a part that could be a token."""
     scheme, sign, rest = value.partition("://")
@@ -156,7 +133,7 @@ def is_plain_url(value: str) -> bool:
 @remembered(2_048)
 def is_wordy(value: str) -> bool:
     """Return whether a value has few digits and pronounceable words, in camel case or with separators."""
-    humps = _HUMPS.findall(value)
+    humps = HUMPS.findall(value)
     words = [hump for hump in humps if not hump.isdigit()]
     if not words:
         return False

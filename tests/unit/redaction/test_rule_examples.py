@@ -9,9 +9,11 @@ import pytest
 
 from penumbra import rules
 from penumbra.redaction import LIBRARY_KEY, RuleError, rule, ruleset
+from penumbra.redaction.judgement import judge
+from penumbra.redaction.names import Strength
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.redactor import Redactor
-from penumbra.redaction.values import has_shape
+from penumbra.redaction.values import Style, has_shape
 from penumbra.rule_schemas.schema import convert
 from penumbra.rule_schemas.secret_rules import SecretFile, SecretRule
 from support.work_counts import calls
@@ -157,6 +159,24 @@ SHAPES = rules.load("secrets/words/shapes.yaml")
 def test_values_have_the_shapes_of_which_they_are_examples(shape: str) -> None:
     examples = dict.fromkeys(SHAPES[shape]["is"], True) | dict.fromkeys(SHAPES[shape]["isnt"], False)
     assert {value: has_shape(value, shape) for value in examples} == examples
+
+
+QUESTIONS = rules.load("secrets/words/judgement.yaml")
+_CASE = re.compile(
+    f"(?:({'|'.join(Strength.__members__)}) )?(?:({'|'.join(Style.__members__)}) )?(.*)", re.DOTALL
+)
+
+
+def _answer(question: str, example: str) -> bool:
+    strength, style, value = _CASE.fullmatch(example).groups()  # type: ignore[union-attr]
+    return judge(question, value, Strength[strength or "NONE"], Style[style or "CODE"])
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_questions_have_the_answers_of_their_examples(question: str) -> None:
+    asked = QUESTIONS[question]
+    examples = dict.fromkeys(asked["is"], True) | dict.fromkeys(asked["isnt"], False)
+    assert {value: _answer(question, value) for value in examples} == examples
 
 
 USERS = {

@@ -25,7 +25,7 @@ from penumbra.redaction.finders.value_reading import (
     Value,
     read,
 )
-from penumbra.redaction.names import is_program_name
+from penumbra.redaction.judgement import judge
 from penumbra.redaction.shared_patterns import QUOTE, late
 from penumbra.redaction.values import Style, has_shape
 
@@ -349,8 +349,7 @@ def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
 
 def _is_called(value: bytes) -> bool:
     """Return whether a value looks like a name in source code."""
-    text = value.decode("utf-8", "replace")
-    return is_program_name(text) or has_shape(text, "member")
+    return judge("called", value.decode("utf-8", "replace"))
 
 
 def _in_braces(data: bytes, begin: int, value: Value) -> Value | None:

@@ -12,18 +12,10 @@ from collections.abc import Generator, Iterator
 
 from penumbra.compress import time_budget
 from penumbra.redaction.finders.value_reading import Value, before_bar, may_be_secret
+from penumbra.redaction.judgement import judge
 from penumbra.redaction.shared_patterns import BREAK, LEAD, late
 from penumbra.redaction.span import Finder, Rank, Span
-from penumbra.redaction.values import (
-    Style,
-    has_digit,
-    is_address,
-    is_opaque,
-    is_placeholder,
-    is_plain_url,
-    is_reference,
-    kinds,
-)
+from penumbra.redaction.values import Style, is_opaque, is_plain_url, kinds
 
 _END = rb"\\{0,31}[\"']?[ \t]{0,8}(?=" + BREAK + rb"|\\{0,31}\"|\Z)"
 _QUOTE = rb"\\{0,31}\""
@@ -222,9 +214,7 @@ def _cookies(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
 
 def _is_session(name: bytes, value: bytes) -> bool:
     text = value.decode("utf-8", "replace")
-    if is_placeholder(text) or is_reference(text):
-        return False
-    return is_opaque(text, 12 if _SESSION.search(name) else 20)
+    return judge("given", text) and is_opaque(text, 12 if _SESSION.search(name) else 20)
 
 
 # In a Kubernetes Secret, all values below `data` and `stringData` are secrets.
@@ -264,7 +254,7 @@ def _entries(data: bytes, start: int, end: int, encoded: bool) -> Iterator[Span]
         if (encoded and len(value) % 4) or (entry[1] and not entry[2]):
             continue  # The length is wrong for base64, or the value is a JSON number.
         text = value.decode("utf-8", "replace")
-        if is_placeholder(text) or is_reference(text):
+        if not judge("given", text):
             continue
         sure = is_opaque(text, 16)
         yield Span(*entry.span(3), "kubernetes-secret", "kubernetes-secret", Rank.STRUCTURE, sure)
@@ -310,9 +300,7 @@ def lone_lines(data: bytes) -> Iterator[Span]:
         name = _NAME.match(line[1])
         start = line.start(1) + (name.end() if name else 0)
         text = data[start : line.end(1)].decode("latin-1")
-        if is_plain_url(text) if "://" in text else is_address(text):
-            continue
-        if is_opaque(text, 16) and has_digit(text):
+        if judge("lone", text) and not ("://" in text and is_plain_url(text)):
             yield Span(start, line.end(1), "credential", "lone-credential", Rank.STRUCTURE)
 
 

@@ -20,12 +20,12 @@ from penumbra.compress.calls.programs import shell_rules
 from penumbra.compress.calls.shell import Part, parse
 from penumbra.linear import LinearText
 from penumbra.redaction import shared_patterns
-from penumbra.redaction.judgement import is_secret
+from penumbra.redaction.judgement import is_secret, judge
 from penumbra.redaction.names import NAMES, Name, Strength
 from penumbra.redaction.placeholder import PATTERN
 from penumbra.redaction.shared_patterns import late
 from penumbra.redaction.span import Finder, Rank, Span
-from penumbra.redaction.values import Style, has_digit, is_address, is_opaque, kinds
+from penumbra.redaction.values import Style, has_digit, is_opaque, kinds
 from penumbra.short_texts import forgettable
 
 _LINES = 12
@@ -274,7 +274,7 @@ def _first(data: bytes, lines: Iterator[re.Match[bytes]]) -> Iterator[Span]:
     for line in islice(lines, 1):
         start, end = _alone(data, line)
         text = data[start:end].decode("utf-8", "replace")
-        if is_opaque(text, 16) and has_digit(text) and not is_address(text):
+        if judge("lone_word", text):
             yield Span(start, end, "credential", "printed-credential", Rank.STRUCTURE)
 
 

@@ -17,27 +17,18 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from penumbra import rules
 from penumbra.compress import time_budget
 from penumbra.linear import Found, Linear, latin1
 from penumbra.redaction import placeholder, shared_patterns
 from penumbra.redaction.finders.value_reading import before_bar, between_entities, unframed
-from penumbra.redaction.judgement import is_favourite, is_secret
+from penumbra.redaction.judgement import is_secret, judge
 from penumbra.redaction.names import Strength, is_program_name
 from penumbra.redaction.rule import Allow, Rule, compile_pattern, without_groups
 from penumbra.redaction.span import Finder, Rank, Span
-from penumbra.redaction.values import (
-    Style,
-    entropy,
-    has_shape,
-    is_opaque,
-    is_placeholder,
-    is_reference,
-    is_wordy,
-    kinds,
-)
+from penumbra.redaction.values import Style, entropy, is_opaque, is_placeholder, is_wordy, kinds
 from penumbra.redaction.view import flat
 
 _OPTIONS = latin1()
@@ -417,7 +408,12 @@ def _begins_harmlessly(rule: Rule, data: bytes, anchor: int) -> bool:
     start = match.start(1)
     text, rest = data[start : start + _LOOK], data[start + _LOOK : stop]
     # Later steps may shorten the value, but they must not shorten the part that is tested here.
-    return text.isascii() and b"&" not in text and bool(rest.strip(_STOPS)) and not _is_random(text.decode())
+    return (
+        text.isascii()
+        and b"&" not in text
+        and bool(rest.strip(_STOPS))
+        and not judge("random", text.decode())
+    )
 
 
 def _checked_end(data: bytes, start: int) -> int:
@@ -640,23 +636,6 @@ def _is_identifier(rule: Rule, text: str) -> bool:
     return sum(word not in own for word in words) >= _WORDS_OF_IDENTIFIER
 
 
-def _is_random(text: str) -> bool:
-    text = text[:_LOOK]
-    if len(text) < 16 and kinds(text) < 3:
-        return False
-    return not is_placeholder(text) and not is_reference(text) and is_opaque(text, 12)
-
-
-def _is_literal(text: str) -> bool:
-    text = text[:_LOOK]
-    if is_favourite(text):
-        return True
-    # Few chosen passwords have their first capital after other letters, so `parsedURL.password` is probably
-    # source code.
-    member = has_shape(text, "member") and text[0].islower() and not text.islower()
-    return not (member or is_placeholder(text) or is_reference(text))
-
-
 def _is_basic(text: str) -> bool:
     """Return whether a value is base64 of `user:password`."""
     try:
@@ -673,8 +652,8 @@ _CHECKS: Mapping[str, Callable[[str], bool]] = {
     "password": lambda text: is_secret(text, Strength.PASSWORD, Style.ENV),
     "told": lambda text: is_secret(text, Strength.PASSWORD, Style.PROSE),
     "certain": lambda text: is_secret(text, Strength.WEAK, Style.QUOTED),
-    "opaque": _is_random,
-    "given": _is_literal,
-    "login": _is_literal,
+    "opaque": partial(judge, "random"),
+    "given": partial(judge, "literal"),
+    "login": partial(judge, "literal"),
     "basic": _is_basic,
 }

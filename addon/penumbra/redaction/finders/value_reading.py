@@ -12,10 +12,10 @@ import re
 from typing import NamedTuple
 
 from penumbra import rules
-from penumbra.redaction.judgement import is_secret, is_unmistakable
-from penumbra.redaction.names import Name, Strength, is_program_name
+from penumbra.redaction.judgement import is_secret, judge
+from penumbra.redaction.names import Name, Strength
 from penumbra.redaction.span import Rank, Span
-from penumbra.redaction.values import Style, has_digit, is_opaque, is_wordy, kinds
+from penumbra.redaction.values import Style, is_wordy
 
 _ESCAPED = re.compile(rb"(?<!\\)(\\++)(\"|u0022)")
 _NEW_LINES = re.compile(rb"\n|(?<!\\)(\\++)n")
@@ -128,18 +128,17 @@ def unframed(data: bytes, start: int, end: int) -> tuple[int, int]:
     """Return the range between `<` and `>` if a random value is there; otherwise the whole range. Words
     between `<` and `>` are a field to be filled in."""
     framed = _FRAMED.fullmatch(data, start, end)
-    return framed.span(1) if framed and _is_random(framed[1]) else (start, end)
+    return framed.span(1) if framed and _is_framed(framed[1]) else (start, end)
 
 
 def framed_value(data: bytes, at: int) -> tuple[int, int] | None:
     """Return the range after the `<` at `at`, up to its `>`, if a random value is there; otherwise None."""
     framed = _FRAMED.match(data, at)
-    return framed.span(1) if framed and _is_random(framed[1]) else None
+    return framed.span(1) if framed and _is_framed(framed[1]) else None
 
 
-def _is_random(inside: bytes) -> bool:
-    text = inside.decode("utf-8", "replace")
-    return has_digit(text) and is_opaque(text) and kinds(text) == 3 and not is_program_name(text)
+def _is_framed(inside: bytes) -> bool:
+    return judge("framed", inside.decode("utf-8", "replace"))
 
 
 def between_entities(data: bytes, start: int, end: int) -> tuple[int, int]:
@@ -222,7 +221,7 @@ def secret(
     `least`. The rule's id begins with `place`, such as `column`."""
     if name.strength < least or not may_be_secret(data, value, name.strength):
         return None
-    sure = name.strength > Strength.WEAK and is_unmistakable(_text(data, value), name.strength)
+    sure = name.strength > Strength.WEAK and judge("unmistakable", _text(data, value), name.strength)
     return Span(value.start, value.end, name.label, f"{place}-{name.label}", Rank.GENERIC, sure, value.bare)
 
 
