@@ -328,10 +328,12 @@ def _array_members(data: bytes, run: re.Match[bytes]) -> _Pieces:
     return [(_octet(kind, one[0]), one.start(), one.end() - one.start()) for one in members]
 
 
-def _arrays(data: bytes) -> Iterator[re.Match[bytes]]:
+def _at_gate(gate: Linear, pattern: re.Pattern[bytes], data: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the matches of a pattern that begin where `gate` matches, or one byte later. RE2 searches for a
+    gate faster than `re` for a pattern."""
     at = 0
-    while (start := _MAY_BE_ARRAY.place(data, at, len(data))[0]) >= 0:
-        run = _ARRAY.match(data, start) or _ARRAY.match(data, start + 1)
+    while (start := gate.place(data, at, len(data))[0]) >= 0:
+        run = pattern.match(data, start) or pattern.match(data, start + 1)
         if run is not None:
             yield run
         at = run.end() if run is not None else start + 1
@@ -354,12 +356,14 @@ def _spelled(
 
 
 _PRINTABLE_SIGN = rb"=3D|(?:=[2-7][0-9A-F]){2}|[^=\n]=\r?\n[^\s=-]"
-_ESCAPE = rb"=([2-7][0-9A-F])"
-_SOFT_BREAK = rb"=(?:\\{1,31}r)?" + _BREAK + rb"(?=[^\s=-])"
-_PRINTABLE = re.compile(rb"(?<==[2-7][0-9A-F])%s|%s(?==[2-7][0-9A-F])|" % (_ESCAPE, _ESCAPE) + _SOFT_BREAK)
+_SOFT_BREAK = rb"(?:\\{1,31}r)?" + _BREAK + rb"(?=[^\s=-])"
+_PRINTABLE = re.compile(
+    # `re` finds an equals sign at the beginning of the pattern faster than elsewhere.
+    rb"=(?:(?<==[2-7][0-9A-F]=)([2-7][0-9A-F])|([2-7][0-9A-F])(?==[2-7][0-9A-F])|%b)" % _SOFT_BREAK
+)
 """This pattern matches an escape beside another escape, or a soft line break. In a text without `=3D`, a
 single escape may be an assignment, as in `KEY=4A`."""
-_MARKED_PRINTABLE = re.compile(_ESCAPE + rb"|" + _SOFT_BREAK)
+_MARKED_PRINTABLE = re.compile(rb"=(?:([2-7][0-9A-F])|%b)" % _SOFT_BREAK)
 _NO_ESCAPE = re.compile(rb"=(?![0-9A-F]{2}|\r?\n)")
 _FULL_LINE = range(72, 76)
 """Numbers of bytes before a soft line break, which programs insert only in long lines."""
@@ -391,6 +395,7 @@ _BAR = rb"(?:\||\xe2\x94\x82|\xe2\x94\x83|\xe2\x95\x91)"
 _ROW = re.compile(
     rb"^[ \t]{0,16}(" + _BAR + rb")([^\n]{3,4096}?)(" + _BAR + rb")[ \t]{0,8}\r?$", re.MULTILINE
 )
+_MAY_BE_ROW = Linear(rb"(?m)^[ \t]{0,16}" + _BAR, _OPTIONS)
 _BOX_SIGN = rb"[!-~]" + rb" ?" + _BAR + rb"[ \t]*\r?\n[ \t]*" + _BAR + rb"[ \t]"
 
 
@@ -409,7 +414,7 @@ def _boxes(data: bytes) -> Iterator[View]:
                 made.stretch(*piece)
         pending.clear()
 
-    for row in _ROW.finditer(data):
+    for row in _at_gate(_MAY_BE_ROW, _ROW, data):
         cells = _cells(data, row)
         goes_on = row.start() - last in (1, 2) and _continues(data, above, cells) and bool(pending)
         if not goes_on:
@@ -505,7 +510,9 @@ DECODERS = {
     Sign.DUMP: SignDecoder(_DUMP, _dumped),
     Sign.CHARACTERS: SignDecoder(rb"[0-7]{7}" + _CELLS + rb"{4}", _in_characters),
     Sign.WIDE: SignDecoder(_WIDE_SIGN, _wide),
-    Sign.ARRAY: SignDecoder(_ARRAY_SIGN, partial(_spelled, _arrays, _array_members), quote=b'"'),
+    Sign.ARRAY: SignDecoder(
+        _ARRAY_SIGN, partial(_spelled, partial(_at_gate, _MAY_BE_ARRAY, _ARRAY), _array_members), quote=b'"'
+    ),
     Sign.DIGITS: SignDecoder(_DIGITS_SIGN, partial(_spelled, _DIGITS.finditer, _digits)),
     Sign.PRINTABLE: SignDecoder(_PRINTABLE_SIGN, _quoted_printable),
     Sign.BOX: SignDecoder(_BOX_SIGN, _boxes),

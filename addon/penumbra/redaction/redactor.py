@@ -79,6 +79,8 @@ _AROUND = 4 * FAR
 _EDGE = 2_048
 """If only a part of a text is searched, secrets in this number of bytes at its ends don't count, because the
 text outside of the part may decide about them."""
+_CHECKED = 256
+"""The number of anchors between two checks of the time."""
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrtbf]")
 
 
@@ -245,17 +247,18 @@ class Redactor:
     def _anchored(self, data: bytes, low: bytes) -> Iterator[Span]:
         """Yield the secrets that rules and finders find around their anchors."""
         anchors, automaton = self._anchors
-        places: dict[int, list[int]] = {}
-        for number, start, _ in automaton.find_matches_as_indexes(low, overlapping=True):
-            places.setdefault(number, []).append(start)
         begins: list[tuple[int, int, bool]] = []
         around_places: dict[str, tuple[Rule | Finder, list[int]]] = {}
-        for number, starts in places.items():
+        for count, (number, start, _) in enumerate(automaton.find_matches_as_indexes(low, overlapping=True)):
+            if not count % _CHECKED:
+                time_budget.check()
             anchor = anchors[number]
             if anchor.begins:
-                begins += ((start, number, wraps) for start, wraps in anchor.plausible(data, starts))
+                may_match, wraps = anchor.may_begin(data, start)
+                if may_match:
+                    begins.append((start, number, wraps))
             for owner in anchor.around:
-                around_places.setdefault(owner.id, (owner, []))[1].extend(starts)
+                around_places.setdefault(owner.id, (owner, []))[1].append(start)
         # The end of the last secret of each rule, by the rule's id.
         done: dict[str, int] = {}
         for start, number, wraps in sorted(begins):

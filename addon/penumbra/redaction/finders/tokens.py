@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from penumbra import rules
-from penumbra.compress import time_budget
 from penumbra.linear import Found, Linear, latin1
 from penumbra.redaction import placeholder, shared_patterns
 from penumbra.redaction.finders.value_reading import before_bar, between_entities, unframed
@@ -52,9 +51,8 @@ _DOTTED = (
     re.compile(rb"(?<![\w.+/-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w.+/-])"),
 )
 """Patterns of tokens that consist of several parts, mostly with dots between them."""
-_AROUND = re.compile(rb"\(\?(?:<!|!|=)[^)]*\)")
-_MAY_BE_DOTTED = tuple(Linear(_AROUND.sub(b"", pattern.pattern), _OPTIONS) for pattern in _DOTTED)
-"""The patterns of `_DOTTED` without lookarounds. Matching these is a fast first test."""
+_DOTTED_REACH = 64
+"""A token of several parts begins and ends at most this number of bytes from a match of `TAIL`."""
 _PART = rb"(?:[a-z0-9]{1,14}|[A-Z0-9]{1,14}|[A-Z][a-z]{1,14})"
 _PREFIX = re.compile(
     rb"(?:[a-z][a-z0-9]{1,14}|[A-Z][A-Z0-9]{1,14}|[A-Z][a-z]{1,14})(?:[_-]" + _PART + rb"){0,3}"
@@ -72,11 +70,10 @@ _TELLING = tuple(_SPEC["telling"].split())
 
 
 def prefixed_tokens(data: bytes) -> Iterator[Span]:
-    dotted = False
     for match in TAIL.finditer(data):
         joint, end = match.span()
         if data[joint] not in b"_-":
-            dotted = True
+            yield from _dotted_tokens(data, joint, end)
             continue
         low = max(0, joint - _LONGEST_PREFIX)
         start = low + len(data[low:joint].rstrip(_PREFIX_CHARACTERS))
@@ -88,9 +85,14 @@ def prefixed_tokens(data: bytes) -> Iterator[Span]:
         if _END.match(data, end) or not _is_random_tail(tail, prefix.decode("ascii").lower()):
             continue
         yield Span(start, end, "token", "prefixed-token", Rank.STRUCTURE, sure=True)
-    for pattern, may_be in zip(_DOTTED, _MAY_BE_DOTTED, strict=True) if dotted else ():
-        for token in pattern.finditer(data) if may_be.search(data) else ():
-            if pattern in _DOTTED[-2:] or kinds(token[0].decode("ascii")) == 3:
+
+
+def _dotted_tokens(data: bytes, start: int, end: int) -> Iterator[Span]:
+    """Yield the tokens of several parts that contain the beginning of a match of `TAIL`."""
+    for pattern in _DOTTED:
+        for token in pattern.finditer(data, max(0, start - _DOTTED_REACH), end + _DOTTED_REACH):
+            is_telling = pattern in _DOTTED[-2:] or kinds(token[0].decode("ascii")) == 3
+            if token.start() <= start < token.end() and is_telling:
                 yield Span(*token.span(), "token", "dotted-token", Rank.GENERIC, sure=True)
 
 
@@ -194,12 +196,6 @@ _MEMORY = 16 << 20
 """Bytes of memory that RE2 may use for each alternative of a combined pattern."""
 _AFTER_WRAP = 64
 """The greatest number of bytes from the end of the first word to the end of a match of `_WRAPS`."""
-_AHEAD = 4_096
-"""One search finds only matches that begin at most this number of bytes after an anchor."""
-_APART = 512
-"""Anchors with more bytes between them are tried one by one, which is faster than a search."""
-_CHECKED = 256
-"""The number of anchors between two checks of the time."""
 _JOINTS = tuple(bytes((byte,)) for byte in b"_-")
 """The characters between the parts of a token. A broken token does not begin after such a character."""
 _BLOB = re.compile(rb"[A-Za-z0-9+/]{24}")
@@ -295,41 +291,20 @@ class Anchor:
         looks = [_loosened(rule) for rule in self.begins]
         if not all(looks):
             return None
-        return Linear(b"|".join(b"(?:%b)" % look for look in looks), latin1(_MEMORY * len(looks)))
+        # `U` makes repeats lazy, because the shortest match is enough to know that a rule may match.
+        return Linear(b"(?U:%b)" % b"|".join(looks), latin1(_MEMORY * len(looks)))
 
-    def plausible(self, data: bytes, starts: list[int]) -> Iterator[tuple[int, bool]]:
-        """Yield each offset of the anchor where a rule may match, and whether a line break may divide the
-        match. `starts` are the sorted offsets of the anchor in the text."""
-        if self.bounded:
-            # Most anchors are inside longer words, and the first test is faster than `begins_word`.
-            starts = [at for at in starts if not at or not _MAY_GO_ON[data[at - 1]] or begins_word(data, at)]
-        last = following = -1
-        for index, start in enumerate(starts):
-            if index % _CHECKED == _CHECKED - 1:
-                time_budget.check()
-            if self.may_wrap and _WRAPS.match(data, start, start + self.reach) and self._wraps(data, start):
-                yield start, True
-                continue
-            if start >= following:
-                last = last if start <= last else _last_near(starts, index)
-                following = self._following(data, start, last)
-            if start >= following:
-                yield start, False
-
-    def _following(self, data: bytes, at: int, last: int) -> int:
-        """Return the first offset, from `at` on, where a rule may match within a line; an offset after `last`
-        if there is none up to `last`."""
-        if self._pattern is None:
-            return at
-        last = min(last, at + _AHEAD)
-        end = min(last + self.reach, len(data))
-        if last == at:
-            start = self._pattern.here(data, at, end)[0][0]
-        else:
-            start = self._pattern.place(data, at, end)[0]
-        # A match that begins after `last` is not used: an earlier match may be longer than the searched text,
-        # and so be missed.
-        return start if 0 <= start <= last else last + 1
+    def may_begin(self, data: bytes, at: int) -> tuple[bool, bool]:
+        """Return whether a rule may match from the anchor at `at`, and whether a line break may divide the
+        match."""
+        # Most anchors are inside longer words, and the first test is faster than `begins_word`.
+        if self.bounded and at and _MAY_GO_ON[data[at - 1]] and not begins_word(data, at):
+            return False, False
+        reach = at + self.reach
+        if self.may_wrap and _WRAPS.match(data, at, reach) and self._wraps(data, at):
+            return True, True
+        pattern = self._pattern
+        return pattern is None or pattern.here(data, at, min(reach, len(data)))[0][0] >= 0, False
 
     def _wraps(self, data: bytes, anchor: int) -> bool:
         """Return whether a line break may divide the token at an anchor where `_WRAPS` matches. The line must
@@ -353,13 +328,6 @@ class Anchor:
                 begun.append(span)
         # If a rule finds a value within one line, values that contain line breaks don't count.
         return [span for span in begun if b"\n" not in data[span.start : span.end]] or begun
-
-
-def _last_near(starts: list[int], index: int) -> int:
-    """Return the last offset of the group that contains `starts[index]`. Offsets of a group are close."""
-    while index + 1 < len(starts) and starts[index + 1] - starts[index] <= _APART:
-        index += 1
-    return starts[index]
 
 
 def _loosened(rule: Rule) -> bytes:
