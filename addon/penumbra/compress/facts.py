@@ -96,8 +96,13 @@ class TextFacts(Struct, frozen=True):
         return cls(units, weights, worth)
 
 
-def facts_of(text: bytes) -> set[bytes]:
-    return set(chain.from_iterable(_by_piece(set(text.translate(_APART).split()), _facts_in).values()))
+def facts_of(text: bytes, known: set[bytes] | None = None) -> set[bytes]:
+    """Return the facts in a text, except in its `known` words. Afterwards, all its words are known."""
+    words = set(text.translate(_APART).split())
+    if known is not None:
+        words -= known
+        known |= words
+    return set(chain.from_iterable(_by_piece(words, _facts_in).values()))
 
 
 def share_new(text: str, seen: ShownBefore, enough: float = 1.0) -> float:

@@ -96,15 +96,13 @@ def with_references(
     `call` printed the text. `original` is the output from which the text was made, if the lines of both
     differ. Lines that are not in the output stay.
     """
-    if index.is_empty():
-        return None
     # Most texts have no marker. A search for a marker's words takes a tenth of the pattern's time.
     if (": same as " in text or " said before" in text) and _MARKER.search(text):
         return None
     is_numbered = line_numbers.count_lines(text, call, original)
     lines = index.read(text, original, is_numbered=is_numbered)
     repeated = list(_Search(index, lines, lines.printed, call).references())
-    if " more time" in text and (first := folding.counted_lines(lines.lines)):
+    if repeated and " more time" in text and (first := folding.counted_lines(lines.lines)):
         # A mark with a count must directly follow the lines that it counts.
         ends = [(one, _uncounted_end(one.start, one.end, first, lines.lines)) for one in repeated]
         repeated = [structs.replace(one, end=end) for one, end in ends if end]
@@ -153,12 +151,10 @@ class _Search:
 
     def references(self) -> Iterator[_Reference]:
         """Yield the parts that references replace, in order."""
-        printed = self.printed
-        bare = [line.strip() if line else "" for line in self.read.output[printed.start : printed.stop]]
-        covered, missing = printed.start, set[str | None]()
-        for position in self.index.found(bare, printed.start):
+        covered, missing = self.printed.start, set[str | None]()
+        for position in self.index.found(self.read.bare):
             line = self.read.output[position]
-            if position < covered or line in missing:
+            if not covered <= position < self.printed.stop or line in missing:
                 continue
             if self._compared >= _MOST_COMPARED:
                 return

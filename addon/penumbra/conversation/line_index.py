@@ -9,15 +9,14 @@ output. Lines that Penumbra has written don't count either.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
+from functools import cached_property
 from threading import Lock
-from typing import NamedTuple
 
 from cachetools import LRUCache
+from msgspec import Struct
 
 from penumbra.compress import facts
 from penumbra.compress.result import ShownBefore
@@ -33,7 +32,7 @@ CHARACTERS = 10_000_000
 """The greatest number of characters of all indexed texts. Each index counts as at least its share."""
 
 
-class TextLines(NamedTuple):
+class TextLines(Struct, frozen=True, dict=True):
     """A `TextLines` has the lines of one text."""
 
     lines: Sequence[str]
@@ -43,10 +42,15 @@ class TextLines(NamedTuple):
     numbers: Sequence[int]
     """The number of each line in its file; 0 for a line without a number; empty if no line has a number."""
     original: Sequence[str]
-    """The lines of the output from which the text was made."""
+    """The lines of the output from which the text was made, without the blanks at their ends."""
     text: Text
 
-    @property
+    @cached_property
+    def bare(self) -> list[str]:
+        """The lines of the output without the blanks around them; empty for each other line."""
+        return [line.strip() if line else "" for line in self.output]
+
+    @cached_property
     def printed(self) -> range:
         """The positions of the output's lines. Other lines, such as an exit code, are of the envelope."""
         head, _, tail = self.text.envelope
@@ -65,10 +69,10 @@ def read(text: str, original: str | None, *, is_numbered: bool) -> TextLines:
     text = Text.of(text)
     numbers, lines = _numbered(text, is_numbered=is_numbered)
     output: Sequence[str | None] = lines
-    originals = lines
+    originals: Sequence[str] = ()
     if original is not None:
-        originals = _numbered(Text.of(original), is_numbered=is_numbered)[1]
-        there = {line.rstrip() for line in originals}
+        originals = list(map(str.rstrip, _numbered(Text.of(original), is_numbered=is_numbered)[1]))
+        there = set(originals)
         output = [line if line.rstrip() in there else None for line in lines]
     if line_numbers.LEGEND in text[: line_numbers.HEADING]:
         # The other lines need the legend of the numbers, so references must not hide it.
@@ -86,21 +90,15 @@ def _numbered(text: Text, *, is_numbered: bool) -> tuple[Sequence[int], list[str
 
 def places_in(lines: Sequence[str | None], original: Sequence[str]) -> list[int]:
     """Return, for each line, the number of an equal line in the original, counted from 1. Each number is
-    higher than the numbers before; 0 if no equal line is left."""
-    wanted = {line.rstrip() for line in lines if line is not None}
-    places: dict[str, list[int]] = defaultdict(list)
-    for position in range(len(original) - 1, -1, -1):
-        bare = original[position].rstrip()
-        if bare in wanted:
-            places[bare].append(position)
+    higher than the numbers before; 0 if no equal line is left. The original's lines don't end with blanks."""
+    last = dict(zip(original, range(len(original)), strict=True))
     found: list[int] = []
     following = 0
     for line in lines:
-        candidates = [] if line is None else places.get(line.rstrip(), [])
-        while candidates and candidates[-1] < following:
-            candidates.pop()
-        following = candidates[-1] + 1 if candidates else following
-        found.append(following if candidates else 0)
+        bare = line.rstrip() if line is not None else None
+        is_left = bare is not None and last.get(bare, -1) >= following
+        following = original.index(bare, following) + 1 if is_left else following
+        found.append(following if is_left else 0)
     return found
 
 
@@ -145,7 +143,7 @@ def _without_times(line: str) -> str:
     return timeless if len(timeless) >= LEAST_CHARACTERS else line
 
 
-class EarlierText(NamedTuple):
+class EarlierText(Struct, frozen=True, dict=True):
     """An `EarlierText` is an earlier text in the form that the request contains."""
 
     key: bytes
@@ -157,11 +155,18 @@ class EarlierText(NamedTuple):
     """The number of each line in its file or in the output; 0 for a line without a number."""
     is_counted: bool
     """True if the numbers are positions in the output and not in a file."""
-    start: int
-    """The position of the first line among the lines of all texts."""
+    before: Mapping[str, int]
+    """For each line that earlier texts have, without blanks around it, the index of the latest such text."""
+
+    @cached_property
+    def places(self) -> dict[str, list[int]]:
+        """The positions of each line without blanks around it, the last first."""
+        places: dict[str, list[int]] = defaultdict(list)
+        for position in range(len(self.output) - 1, -1, -1):
+            places[(self.output[position] or "").strip()].append(position)
+        return places
 
 
-_START = attrgetter("start")
 _MOST_PLACES = 24
 """At most this number of places of a line is returned, beginning with the latest."""
 _MOST_STEPS = 96
@@ -175,14 +180,14 @@ class LineIndex:
     calls: NamedCalls = field(default_factory=NamedCalls)
     _texts: list[EarlierText] = field(default_factory=list)
     _latest: dict[str, int] = field(default_factory=dict)
-    """For each line, without blanks around it, the latest position among the lines of all texts."""
-    _before: dict[int, int] = field(default_factory=dict)
-    """The previous position of a repeated line, by its position."""
+    """For each line, without blanks around it, the index of the latest text that has the line."""
     _timed: set[str] = field(default_factory=set)
     """The lines with times, without the times."""
     _facts: set[bytes] = field(default_factory=set)
-    _unread: list[Sequence[str | None]] = field(default_factory=list)
-    """Texts whose facts have not been extracted yet."""
+    _words: set[bytes] = field(default_factory=set)
+    """The words of the texts whose facts are in `_facts`."""
+    _unread: list[tuple[Sequence[str], Sequence[str | None]]] = field(default_factory=list)
+    """For each text that has not been read for times and facts, the lines with times and those with facts."""
     _last: tuple[str, str | None, bool, TextLines] | None = None
     """The text that was read last, with its lines."""
 
@@ -213,8 +218,7 @@ class LineIndex:
         if the call names it; otherwise 0."""
         read = self.read(text, original, is_numbered=is_numbered)
         lines, output, numbers = read.lines, read.output, read.numbers
-        if not is_argument:
-            self._unread.append(output if is_lossy else lines)
+        self._unread.append((read.bare, () if is_argument else output if is_lossy else lines))
         if not numbers and first:
             numbers = read.numbered_from(first)
         if is_counted := has_numbers and not any(numbers):
@@ -226,49 +230,40 @@ class LineIndex:
             numbers = [0] * len(lines)
         else:
             self.calls.note_lines(name, min(filter(None, numbers)), max(numbers))
-        start = self._texts[-1].start + len(self._texts[-1].output) if self._texts else 0
-        self._texts.append(EarlierText(key, is_argument, output, numbers, is_counted, start))
-        self._add(output, start)
+        latest, found = self._latest, set(read.bare)
+        found.discard("")
+        before = {line: latest[line] for line in latest.keys() & found}
+        latest.update(dict.fromkeys(found, len(self._texts)))
+        self._texts.append(EarlierText(key, is_argument, output, numbers, is_counted, before))
 
-    def _add(self, output: Sequence[str | None], start: int) -> None:
-        latest, before = self._latest, self._before
-        bare = [line.strip() if line else "" for line in output]
-        for position, line in enumerate(bare, start):
-            if line:
-                if line in latest:
-                    before[position] = latest[line]
-                latest[line] = position
-        for place in lines_with(_SOME_TIME_SIGN, utf8("\n".join(bare))):
-            if (timeless := _timeless(bare[place])) != bare[place]:
-                self._timed.add(timeless)
-
-    def is_empty(self) -> bool:
-        """Return whether the index has no lines."""
-        return not self._latest
-
-    def found(self, bare: Sequence[str], first: int = 0) -> list[int]:
+    def found(self, bare: Sequence[str]) -> list[int]:
         """Return the positions of lines that are long enough and that an earlier text has. `bare` are the
-        stripped lines, and `first` is the position of the first line."""
-        latest, least = self._latest, LEAST_CHARACTERS
-        return [at for at, line in enumerate(bare, first) if len(line) >= least and line in latest]
+        lines without the blanks around them."""
+        shared = {line for line in self._latest.keys() & set(bare) if len(line) >= LEAST_CHARACTERS}
+        return [at for at, line in enumerate(bare) if line in shared] if shared else []
 
     def places(self, line: str) -> list[tuple[EarlierText, int]]:
         """Return places of a line, the latest first. A place is a text and a position in it."""
+        bare, steps = line.strip(), 0
         places: list[tuple[EarlierText, int]] = []
-        position = self._latest.get(line.strip(), -1)
-        for _ in range(_MOST_STEPS):
-            if position < 0 or len(places) == _MOST_PLACES:
-                break
-            text = self._texts[bisect_right(self._texts, position, key=_START) - 1]
-            if text.output[position - text.start] == line:
-                places.append((text, position - text.start))
-            position = self._before.get(position, -1)
+        latest = self._latest.get(bare)
+        while latest is not None:
+            text = self._texts[latest]
+            for position in text.places[bare]:
+                if steps == _MOST_STEPS or len(places) == _MOST_PLACES:
+                    return places
+                steps += 1
+                if text.output[position] == line:
+                    places.append((text, position))
+            latest = text.before.get(bare)
         return places
 
     def shown_before(self) -> ShownBefore:
         """Return the facts and lines that the texts so far show."""
-        for lines in self._unread:
-            self._facts.update(facts.facts_of(utf8("\n".join(filter(None, lines)))))
+        for bare, lines in self._unread:
+            self._facts |= facts.facts_of(utf8("\n".join(filter(None, lines))), self._words)
+            timed = [bare[place] for place in lines_with(_SOME_TIME_SIGN, utf8("\n".join(bare)))]
+            self._timed.update([timeless for line in timed if (timeless := _timeless(line)) != line])
         self._unread = []
         return ShownBefore(self._facts, self._is_shown)
 
@@ -276,7 +271,7 @@ class LineIndex:
         """Return whether an earlier text has the stripped line `bare`. Times in the line may differ."""
         if len(bare) < LEAST_CHARACTERS:
             return False
-        return bare in self._latest or _timeless(bare) in self._timed
+        return bare in self._latest or (bool(self._timed) and _timeless(bare) in self._timed)
 
 
 class LineIndexes:
