@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec import Raw
 
-from penumbra.apis import result_blocks
 from penumbra.apis.base import Hidden, InjectedCall, Reasoning, Tool, Tools, Turn, Visible
 from penumbra.apis.parts import Conversation, OpenCalls, PastCall, ResultText, ToolCall
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.apis.responses import Response, Responses
-from penumbra.apis.result_blocks import Block
 from penumbra.apis.turns import BODY
 from penumbra.apis.upstream_error import DescribedError
 from penumbra.wire.document import Document, Edit
@@ -292,11 +290,6 @@ class ApiFormat(ABC):
             messages.append(message if message.turn == turn else msgspec.structs.replace(message, turn=turn))
 
         return document.computed(place, len(items), Computation(list, self.message), step)
-
-    def blocks_beside(self, document: Document, message: Message) -> list[Block]:
-        """Return the blocks of results in a message that are not texts."""
-        results = () if message.by_model else message.of(Kind.RESULT)
-        return result_blocks.find(document, message.value, [text for part in results for text in part.texts])
 
     def read(self, document: Document) -> Conversation:
         """Return the conversation of a request body. Unknown parts are ignored."""

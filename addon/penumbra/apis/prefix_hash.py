@@ -211,7 +211,8 @@ def _piece(document: Document, message: Raw) -> Piece:
             return Piece(False, digest=_of_client(source, role or "user", document.exact(message)))
         texts: list[str] = []
         calls: list[bytes] = []
-        _read_response(decode(source), texts, calls)
+        exact = document.exact(message)
+        _read_response(decode(source) if exact is None else exact, texts, calls)
         return Piece(True, plain("".join(texts)), tuple(calls))
     except (NotJson, RecursionError):
         return Piece(False, digest=hashlib.blake2b(source, digest_size=16).digest())
@@ -229,12 +230,12 @@ def _read_response(value: Any, texts: list[str], calls: list[bytes]) -> None:
             _read_block(item, texts, calls)
     if not isinstance(value, dict):
         return
-    named = next((name for name in rule.arguments if name in value), None)
-    if named is not None:
-        type_ = _named(value, "type")
-        if not type_.startswith("server_"):
-            calls.append(call(_named(value, "name") or type_, value[named]))
-        return
+    for named in rule.arguments:
+        if named in value:
+            type_ = _named(value, "type")
+            if not type_.startswith("server_"):
+                calls.append(call(_named(value, "name") or type_, value[named]))
+            return
     for name, member in value.items():
         if name in rule.transparent:
             _read_block(member, texts, calls)

@@ -23,7 +23,7 @@ from msgspec import Raw, Struct
 from penumbra import rules
 from penumbra.linear import QUIET
 from penumbra.short_texts import remembered
-from penumbra.wire.document import Document
+from penumbra.wire.document import BRACE, BRACKET, Document
 
 _SCALAR = rb'"(?:[^"\\]++|\\.)*+"?|[-0-9][0-9.eE+-]*+|true|false|null'
 _VALUE = re.compile(_SCALAR, re.DOTALL)
@@ -70,13 +70,13 @@ def find(document: Document, message: Raw, known: Collection[Raw]) -> list[Block
     source, blocks = document.source(message), list[Block]()
     if _ESCAPE not in source and not _signs().search(source):
         return blocks
-    begin = document.place(message)[0]
-    known_places = frozenset([document.place(result)[0] for result in known])
-    answered = document.string(document.members(message).get("role")) in ("assistant", "model")
+    reader = _Reader(document, {id(text): text for text in known})
     for value in _results(document, message, _MESSAGE_LEVELS):
-        block = _Reader(document, known_places).read(value)
+        block = reader.read(value)
         if block is not None:
             text, tokens = block
+            begin = document.place(message)[0]
+            answered = document.string(document.members(message).get("role")) in ("assistant", "model")
             places = tuple([place and (place[0] - begin, place[1] - begin) for place in tokens])
             ids = document.texts(document.members(value), *knowledge()["ids"])
             call_id = next(filter(None, ids), "")
@@ -156,11 +156,13 @@ def reads_result(caller: Any) -> bool:
 
 
 class _Reader(Struct):
-    """A `_Reader` writes one result as a text."""
+    """A `_Reader` writes the results of a message as texts, one by one."""
 
     document: Document
-    known: frozenset[int]
-    """The offsets of the texts that other code searches."""
+    known: dict[int, Raw]
+    """The texts that other code searches, by `id()`."""
+    offsets: frozenset[int] | None = None
+    """The offsets of the texts in `known`; None until they are needed."""
     pieces: list[bytes] = msgspec.field(default_factory=list)
     places: list[tuple[int, int] | None] = msgspec.field(default_factory=list)
     worthy: bool = False
@@ -168,6 +170,7 @@ class _Reader(Struct):
 
     def read(self, value: Raw) -> tuple[str, tuple[tuple[int, int] | None, ...]] | None:
         """Return a result as text, and the places of its values; None if there is nothing to search."""
+        self.pieces, self.places, self.worthy = [], [], False
         self._own(value, _DEEPEST, root=True)
         if not self.worthy:
             return None
@@ -175,18 +178,18 @@ class _Reader(Struct):
 
     def _own(self, value: Raw, levels: int, *, root: bool = False) -> None:
         """Write a value whose shape the API defines."""
-        document, first = self.document, bytes(memoryview(value)[:1])
-        if first in (b"{", b"[") and not document.is_filled(value):
+        document, first = self.document, memoryview(value)[0]
+        if first in (BRACE, BRACKET) and not document.is_filled(value):
             self.pieces.append(document.source(value))
             return
-        kind = document.string(document.members(value).get("type")) if first == b"{" else None
-        if first == b"[" and levels:
+        kind = document.string(document.members(value).get("type")) if first == BRACE else None
+        if first == BRACKET and levels:
             self.pieces.append(b"[")
             for index, item in enumerate(document.items(value)):
                 self.pieces += (b",",) if index else ()
                 self._own(item, levels - 1)
             self.pieces.append(b"]")
-        elif first == b"{" and levels and (root or (kind is not None and _fits(kind, "types"))):
+        elif first == BRACE and levels and (root or (kind is not None and _fits(kind, "types"))):
             self.pieces.append(b"{")
             separator = b""
             left_out = kind in knowledge()["untouched"]
@@ -219,10 +222,12 @@ class _Reader(Struct):
 
     def _free(self, value: Raw) -> None:
         """Write a value of any shape. Names of members are included."""
-        start, end = self.document.place(value)
-        if start in self.known:
+        if id(value) in self.known:
             self._add(b'""', None)
             return
+        if self.offsets is None:
+            self.offsets = frozenset([self.document.place(text)[0] for text in self.known.values()])
+        start, end = self.document.place(value)
         data, at, sealed = self.document.data, start, False
         while at < end:
             match = _TOKEN.match(data, at, end)
@@ -235,7 +240,7 @@ class _Reader(Struct):
                 self.pieces.append(token)
                 continue
             name = token[:1] == b'"' and data[at : at + 8].lstrip()[:1] == b":"
-            if token[:1] == b'"' and (sealed or place[0] in self.known or is_binary(token[1:-1])):
+            if token[:1] == b'"' and (sealed or place[0] in self.offsets or is_binary(token[1:-1])):
                 self._add(b'""', None)
             elif token[:1] in _LITERALS:
                 self._add(token, None)

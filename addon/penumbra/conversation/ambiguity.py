@@ -12,15 +12,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable
-from functools import partial
 from typing import Any
 
 from msgspec import Raw
 
-from penumbra.conversation.model import Request
+from penumbra.config.settings import Settings
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
-from penumbra.wire.prefix_memory import Computation
 
 _CHARSETS = frozenset(("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "windows-1252"))
 """Encodings whose brackets, quotes, commas and colons have the same bytes as in UTF-8."""
@@ -57,23 +55,18 @@ def content(headers: Iterable[tuple[str, str]]) -> str:
     return "it has more than one content-type header" if len(types) > 1 else ""
 
 
-def is_ambiguous(request: Request) -> bool:
-    """Return whether the request has a repeated member through which text to be searched could be missed."""
-    document, conversation = request.document, request.conversation.messages
-    if not request.settings.must_search:
-        return False
-    is_all = request.settings.redact_scope == "all"
-    names, within = (_TEXT_WAY, _within_texts) if is_all else (_WAY, _within_results)
-    outer = [document.root, *_wrappers(document)]
-    if any(_repeats_one(document, value, names) for value in outer):
-        return True
-    messages = document.listed(conversation)
+def is_around(document: Document, names: frozenset[str]) -> bool:
+    """Return whether an object around the messages has a repeated member through which text to be searched
+    could be missed."""
+    around = (document.root, *_wrappers(document)) if names else ()
+    return any(_repeats_one(document, value, names) for value in around)
 
-    def step(found: list[bool], index: int) -> None:
-        if within(document, messages[index]):
-            found.append(True)
 
-    return bool(document.computed(conversation, len(messages), Computation(list, within), step))
+def names_to(settings: Settings) -> frozenset[str]:
+    """Return the plain names of the members through which text to be searched could be missed."""
+    if not settings.must_search:
+        return frozenset()
+    return _TEXT_WAY if settings.redact_scope == "all" else _WAY
 
 
 class _Members(list[tuple[str, Any]]):
@@ -84,10 +77,12 @@ _CONTAINERS = (list, dict)
 _DECODER = json.JSONDecoder(object_pairs_hook=_Members, parse_int=str, parse_float=str, strict=False)
 
 
-def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> bool:
+def is_within(document: Document, message: Raw, names: frozenset[str]) -> bool:
     """Return whether any member occurs twice within a message, or a member with one of these names occurs in
     two spellings. The time does not depend on how deeply objects are nested. Raises NotJson for a message
     that is nested deeper than Python reads."""
+    if not names:
+        return False
     if (value := document.exact(message)) is None:
         try:
             value = _DECODER.decode(document.source(message).decode())
@@ -97,7 +92,7 @@ def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> 
     while waiting:
         one, is_data = waiting.pop()
         if isinstance(one, list) and not isinstance(one, _Members):
-            waiting += [(inner, is_data) for inner in one if isinstance(inner, _CONTAINERS)]
+            waiting += [(inner, is_data) for inner in one if inner and isinstance(inner, _CONTAINERS)]
             continue
         members = one if isinstance(one, dict) else dict(one)
         plain = _plain(members)
@@ -107,13 +102,9 @@ def _repeats_within(names: frozenset[str], document: Document, message: Raw) -> 
         waiting += [
             (inner, is_data or name in _PAYLOAD)
             for name, inner in zip(plain, members.values(), strict=True)
-            if isinstance(inner, _CONTAINERS) and (is_data or name not in _ELSEWHERE)
+            if inner and isinstance(inner, _CONTAINERS) and (is_data or name not in _ELSEWHERE)
         ]
     return False
-
-
-_within_results = partial(_repeats_within, _WAY)
-_within_texts = partial(_repeats_within, _TEXT_WAY)
 
 
 def _wrappers(document: Document) -> list[Raw]:
@@ -132,7 +123,7 @@ def _repeats_one(document: Document, value: Raw, names: frozenset[str]) -> bool:
 def _is_twice(plain: list[str], names: frozenset[str]) -> bool:
     """Return whether one of these names occurs twice in a list."""
     meant = [name for name in plain if name in names]
-    return len(set(meant)) < len(meant)
+    return len(meant) > 1 and len(set(meant)) < len(meant)
 
 
 def _plain(names: Collection[str]) -> list[str]:

@@ -13,7 +13,7 @@ from penumbra.apis.identity import Credentials
 from penumbra.compress import pipeline
 from penumbra.compress.result import Policy, Redacted, ToolOutput
 from penumbra.config.settings import Settings
-from penumbra.conversation import ambiguity, cache_price, outside_results, read
+from penumbra.conversation import cache_price, read
 from penumbra.conversation.incoming import EngineSettings
 from penumbra.conversation.workers import Workers
 from penumbra.redaction import ruleset
@@ -99,9 +99,10 @@ def warm_up(redactor: Future[Redactor]) -> None:
             pipeline.shorten(output, Policy(lossy=True, min_bytes=0), redact, lambda original: "")
         api = recognise.by_request_line("POST", "/v1/messages")
         caller = Credentials.of("api.anthropic.com", "", {"authorization": "Bearer x"}, {}).caller(b"")
-        request = read.read(Document(_REQUEST), api, Settings(), caller) if api is not None else None
+        document, known = Document(_REQUEST), True
+        request = (
+            read.read(document, api, Settings(), caller, knows_caller=known) if api is not None else None
+        )
         if api is not None and request is not None:
             session.identify({}, request.document, request.conversation.opening)
-            outside_results.texts(request, knows_caller=True)
-            ambiguity.is_ambiguous(request)
             cache_price.of_request(api.format, request.conversation.model, request.document)

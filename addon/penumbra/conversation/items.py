@@ -113,6 +113,18 @@ class Searched(Struct, frozen=True):
         )
 
 
+class OutsideText(Struct, frozen=True):
+    """An `OutsideText` is one text outside of tool results, or the arguments of one call."""
+
+    value: Raw
+    turn: int
+    """The index of the text's message; -1 if the text is in no message."""
+    by_rules: bool
+    """True if all rules apply to the text."""
+    key: bytes
+    """The key in the ledger of decisions: a hash of caller, conversation and text."""
+
+
 class Members(Searched, frozen=True, kw_only=True):
     """A `Members` has the strings, member names and numbers of one result."""
 

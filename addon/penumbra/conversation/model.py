@@ -21,7 +21,7 @@ from penumbra.apis.prefix_hash import Chain
 from penumbra.apis.recognise import Api
 from penumbra.compress.facts import NAME
 from penumbra.config.settings import Settings
-from penumbra.conversation.items import Item, Searched
+from penumbra.conversation.items import Item, OutsideText, Searched
 from penumbra.errors import one_line
 from penumbra.redaction.json_text import Structured
 from penumbra.redaction.redact_calls import ShowName
@@ -100,6 +100,10 @@ class Request(Struct, frozen=True):
     """The ids of the calls that are missing from the request although the request has their results."""
     chain: Chain = msgspec.field(default_factory=Chain)
     """The hashes of the prefix before each message."""
+    outside: tuple[OutsideText, ...] = ()
+    """The texts outside of tool results that are to be searched."""
+    is_ambiguous: bool = False
+    """True if the request has a repeated member through which text to be searched could be missed."""
     path: str = ""
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Names in lower case."""

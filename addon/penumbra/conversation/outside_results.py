@@ -14,21 +14,22 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
-from functools import partial
-from typing import NamedTuple
+from typing import Self
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from penumbra.apis.prompt import Kind, Message, Part, Prompt
 from penumbra.apis.user_text import carries_transcript
-from penumbra.conversation import adoption, read
+from penumbra.config.settings import Settings
+from penumbra.conversation import adoption
+from penumbra.conversation.items import Keys, OutsideText
 from penumbra.conversation.model import Outside, Request
+from penumbra.linear import utf8
 from penumbra.redaction.json_text import still_json
 from penumbra.redaction.redact_calls import Redact
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import encode
-from penumbra.wire.prefix_memory import Computation
 
 _LEAST = 10
 """A text whose JSON has fewer bytes is too short for a secret."""
@@ -45,76 +46,48 @@ class Extent(Enum):
     """All texts, and the arguments of calls."""
 
 
-class OutsideText(NamedTuple):
-    """An `OutsideText` is one text, or the arguments of one call."""
+class TextFinder(Struct, frozen=True):
+    """A `TextFinder` finds the texts of one request that are to be searched."""
 
-    value: Raw
-    turn: int
-    """The index of the text's message; -1 if the text is in no message."""
-    by_rules: bool
-    """True if all rules apply to the text."""
-    key: bytes
-    """The key in the ledger of decisions: a hash of caller, conversation and text."""
+    extent: Extent
+    knows_caller: bool
+    """True if earlier secrets of the caller are known."""
+    keys: Keys
 
+    @classmethod
+    def of(
+        cls, settings: Settings, document: Document, prompt: Prompt, keys: Keys, knows_caller: bool
+    ) -> Self:
+        if settings.redact_scope == "all":
+            return cls(Extent.ALL, knows_caller, keys)
+        has_tools = any(document.items(array) for array in prompt.tools)
+        has_tools = has_tools or any(message.of(Kind.CALL, Kind.RESULT) for message in prompt.messages)
+        return cls(Extent.TRANSCRIPTS if has_tools else Extent.TEXTS, knows_caller, keys)
 
-def texts(request: Request, *, knows_caller: bool) -> list[OutsideText]:
-    """Return the texts to search. `knows_caller` is true if earlier secrets of the caller are known."""
-    document, prompt = request.document, request.wire.prompt(request.document)
-    extent = _extent(request, prompt)
-    key = _key(request, extent)
-    add = partial(_add, document, extent, key, knows_caller)
-    found: list[OutsideText] = []
-    add(found, Message(document.root, -1, "", False, prompt.system))
+    def texts(self, document: Document, message: Message) -> list[OutsideText]:
+        """Return the texts of a message that are to be searched."""
+        values = _values(message.parts, self.extent)
+        by_rules = self.extent is not Extent.TRANSCRIPTS
+        if not by_rules:
+            if message.by_model or not values:
+                return []
+            by_rules = carries_transcript([document.text_of(value) for value in values])
+            if not (by_rules or self.knows_caller):
+                return []
+        found: list[OutsideText] = []
+        for value in values:
+            if len(memoryview(value)) >= _LEAST:
+                text = document.string(value)
+                data = document.source(value) if text is None else b'"' + utf8(text)
+                found.append(OutsideText(value, message.turn, by_rules, self._key(data)))
+        return found
 
-    def step(listed: list[OutsideText], turn: int) -> None:
-        add(listed, prompt.messages[turn])
-
-    inputs = (extent, knows_caller, key.digest())
-    computation = Computation[list[OutsideText]](list, ("outside", request.wire.message), inputs)
-    return found + document.computed(prompt.place, len(prompt.messages), computation, step)
-
-
-def _extent(request: Request, prompt: Prompt) -> Extent:
-    if request.settings.redact_scope == "all":
-        return Extent.ALL
-    if any(request.document.items(array) for array in prompt.tools):
-        return Extent.TRANSCRIPTS
-    has_calls = any(message.of(Kind.CALL, Kind.RESULT) for message in prompt.messages)
-    return Extent.TRANSCRIPTS if has_calls else Extent.TEXTS
-
-
-def _key(request: Request, extent: Extent) -> hashlib.blake2b:
-    """Return the hash with which all keys begin. With `Extent.ALL`, the hash is another one, so that no
-    decision of a narrower search is found."""
-    key = hashlib.blake2b(key=request.caller.owner[:64], digest_size=16, person=b"outside")
-    key.update(b"all\0" if extent is Extent.ALL else b"\0")
-    opening = request.conversation.opening.encode("utf-8", "surrogatepass")
-    key.update(hashlib.blake2b(opening, digest_size=16).digest())
-    return key
-
-
-def _add(
-    document: Document,
-    extent: Extent,
-    key: hashlib.blake2b,
-    knows_caller: bool,
-    found: list[OutsideText],
-    message: Message,
-) -> None:
-    values = _values(message.parts, extent)
-    by_rules = extent is not Extent.TRANSCRIPTS
-    if not by_rules:
-        if message.by_model:
-            return
-        by_rules = carries_transcript([document.text_of(value) for value in values])
-        if not (by_rules or knows_caller):
-            return
-    for value in values:
-        if len(memoryview(value)) < _LEAST:
-            continue
-        text, own = document.string(value), key.copy()
-        own.update(document.source(value) if text is None else b'"' + text.encode("utf-8", "surrogatepass"))
-        found.append(OutsideText(value, message.turn, by_rules, own.digest()))
+    def _key(self, data: bytes) -> bytes:
+        """Return the key of a text. With `Extent.ALL`, the key is another one, so that no decision of a
+        narrower search is found."""
+        key = hashlib.blake2b(key=self.keys.possession[:64], digest_size=16, person=b"outside")
+        key.update((b"all\0" if self.extent is Extent.ALL else b"\0") + self.keys.opening + data)
+        return key.digest()
 
 
 def _values(parts: Iterable[Part], extent: Extent) -> list[Raw]:
@@ -135,18 +108,17 @@ def undecided(outside: Iterable[OutsideText], past: Collection[bytes]) -> int:
 
 def search(
     request: Request,
-    outside: Iterable[OutsideText],
     past: Mapping[bytes, Decision],
     by_rules: Redact,
     by_values: Redact,
-) -> tuple[Request, Outside]:
-    """Remove secrets from the request's texts by earlier and new decisions. Return the request, read again if
-    a text has changed, and the new decisions. `by_rules` redacts by all rules. `by_values` redacts only the
-    caller's earlier secrets. Raises RedactionError."""
+) -> tuple[bool, Outside]:
+    """Remove secrets from the request's texts by earlier and new decisions. Return whether a text has
+    changed, and the new decisions. `by_rules` redacts by all rules. `by_values` redacts only the caller's
+    earlier secrets. Raises RedactionError."""
     document, amended = request.document, False
     decisions: dict[bytes, Decision] = {}
     counts: Counter[str] = Counter()
-    for text in outside:
+    for text in request.outside:
         decision = past.get(text.key) or decisions.get(text.key)
         if decision is None:
             if _is_kept(request, text):
@@ -157,7 +129,7 @@ def search(
         if decision.text is not None:
             document.amend(text.value, decision.text.encode("utf-8", "surrogatepass"))
             amended = True
-    return read.again(request) if amended else request, Outside(decisions, counts)
+    return amended, Outside(decisions, counts)
 
 
 def _is_kept(request: Request, text: OutsideText) -> bool:

@@ -10,26 +10,27 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
 from penumbra.apis import prefix_hash, result_blocks
-from penumbra.apis.api_format import ApiFormat, Results
+from penumbra.apis.api_format import Results
 from penumbra.apis.base import MadeCall
 from penumbra.apis.identity import Caller
-from penumbra.apis.parts import Conversation, ResultText, ToolCall
-from penumbra.apis.prefix_hash import Chain, Links
+from penumbra.apis.parts import ResultText, ToolCall
+from penumbra.apis.prefix_hash import Links
 from penumbra.apis.prompt import Message
 from penumbra.apis.recognise import Api
 from penumbra.apis.result_blocks import Block
 from penumbra.apis.user_text import Passage, Passages
 from penumbra.config import per_request
 from penumbra.config.settings import Settings
-from penumbra.conversation import items
-from penumbra.conversation.items import Item, Keys, Searched, for_program
+from penumbra.conversation import ambiguity, items
+from penumbra.conversation.ambiguity import is_around, is_within
+from penumbra.conversation.items import Item, Keys, OutsideText, Searched, for_program
 from penumbra.conversation.model import Mentions, Request
+from penumbra.conversation.outside_results import TextFinder
 from penumbra.wire.document import Document
 from penumbra.wire.prefix_memory import Computation, PrefixMemory
 
@@ -45,46 +46,30 @@ def read(
     caller: Caller | bytes,
     threshold: str | None = None,
     memory: PrefixMemory | None = None,
+    *,
+    knows_caller: bool = False,
 ) -> Request | None:
     """Return the request in a document; None if the document is no request of the API. Raises OverrideError
     and NotJson. `caller` is the caller or only the caller's scope. `threshold` is the value of the
-    `X-Compression-Threshold` header. `memory` keeps messages that were read before."""
+    `X-Compression-Threshold` header. `memory` keeps messages that were read before. `knows_caller` is
+    true if earlier secrets of the caller are known."""
     if not api.fits(document):
         return None
     caller = Caller(caller) if isinstance(caller, bytes) else caller
     if memory is not None:
         document.remember(api.wire.members(document).get(api.wire.messages), memory, caller.scope)
-    content = _read(document, api.wire, caller.owner)
-    settings = _overridden(document, content.conversation, settings, threshold)
-    request = Request(api, settings, document, content.conversation, (), caller=caller)
-    return _with_results(request, content)
+    prompt = api.wire.prompt(document)
+    settings = _overridden(document, prompt.place, settings, threshold)
+    conversation = api.wire.results().conversation(prompt, "", ())
+    request = Request(api, settings, document, conversation, (), caller=caller)
+    return _read(request, knows_caller, ambiguity.names_to(settings))
 
 
-def again(request: Request) -> Request:
+def again(request: Request, *, knows_caller: bool = False) -> Request:
     """Read a request again after edits to its document."""
-    content = _read(request.document, request.api.wire, request.caller.owner)
-    conversation = structs.replace(content.conversation, model=request.conversation.model)
-    return _with_results(
-        structs.replace(request, mentions=Mentions()), content._replace(conversation=conversation)
-    )
-
-
-def _with_results(request: Request, content: _Read) -> Request:
-    conversation, found, chain = content
-    others: tuple[Searched, ...] = ()
-    if request.settings.redact_secrets:
-        others = items.read_searched(
-            request.document, conversation, found.blocks, found.passages, request.caller.owner
-        )
-        others += tuple(map(for_program, found.for_programs))
-    return structs.replace(
-        request,
-        conversation=conversation,
-        items=tuple(found.items),
-        searched=others,
-        uncalled=frozenset(found.uncalled),
-        chain=chain,
-    )
+    read, model = _read(request, knows_caller, frozenset()), request.conversation.model
+    conversation = structs.replace(read.conversation, model=model)
+    return structs.replace(read, conversation=conversation, mentions=Mentions())
 
 
 def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
@@ -107,7 +92,7 @@ def with_calls(request: Request, made: Mapping[str, MadeCall]) -> Request:
 
 
 def _overridden(
-    document: Document, conversation: Conversation, settings: Settings, threshold: str | None
+    document: Document, messages: Raw | None, settings: Settings, threshold: str | None
 ) -> Settings:
     """Remove the `_forge` members of the request, and return the settings with their changes."""
     if threshold is not None:
@@ -119,7 +104,7 @@ def _overridden(
         document.remove_member(top[per_request.FIELD])
     # The messages of most requests, which have no such member, are not examined.
     marked = document.contains(b'"_forge"')
-    for message in document.items(conversation.messages) if marked else ():
+    for message in document.items(messages) if marked else ():
         members = document.members(message)
         if per_request.FIELD in members:
             document.remove_member(members[per_request.FIELD])
@@ -141,6 +126,9 @@ class _SoFar(Struct):
     """Passages of user text that may be results."""
     uncalled: list[str] = msgspec.field(default_factory=list)
     """The ids of the calls that are missing from the request although the request has their results."""
+    outside: list[OutsideText] = msgspec.field(default_factory=list)
+    ambiguous: list[int] = msgspec.field(default_factory=list)
+    """The indexes of messages with repeated members through which text to be searched could be missed."""
 
     def add(
         self, document: Document, value: Raw, turn: int, messages: Sequence[Message], make: MakeItem
@@ -167,41 +155,56 @@ class _SoFar(Struct):
         return _SoFar(self.user_text.copy(), *[part.copy() for part in _SIZED(self)])
 
 
-_SIZED = attrgetter("results", "links", "texts", "items", "for_programs", "blocks", "passages", "uncalled")
+_SIZED = attrgetter(*_SoFar.__struct_fields__[1:])
 
 
-class _Read(NamedTuple):
-    """A `_Read` has what was read in all messages of a request."""
-
-    conversation: Conversation
-    found: _SoFar
-    chain: Chain
-
-
-def _read(document: Document, wire: ApiFormat, possession: bytes) -> _Read:
-    """Read the messages of a request. `possession` is as in `Keys`."""
+def _read(request: Request, knows_caller: bool, unique: frozenset[str]) -> Request:
+    """Return the request with the contents of its messages. `unique` has the names of members that must not
+    be repeated."""
+    document, wire, settings, owner = request.document, request.wire, request.settings, request.caller.owner
     prompt, opening = wire.prompt(document), wire.opening(document)
-    listed, keys = document.items(prompt.place), Keys.of(possession, opening)
+    listed, keys = document.items(prompt.place), Keys.of(owner, opening)
     links = prefix_hash.links(document)
+    finder = TextFinder.of(settings, document, prompt, keys, knows_caller)
 
     def begin() -> _SoFar:
         return _SoFar(Passages(), wire.results(), links.copy())
 
+    def visit(so_far: _SoFar, turn: int, value: Raw, messages: Sequence[Message], before: bytes) -> None:
+        texts = so_far.add(document, value, turn, messages, partial(keys.item, document, before))
+        known = [text.value for text in texts]
+        so_far.blocks += [(turn, block) for block in result_blocks.find(document, value, known)]
+        so_far.outside += [text for message in messages for text in finder.texts(document, message)]
+        so_far.ambiguous += [turn] if is_within(document, value, unique) else []
+
     def step(so_far: _SoFar, turn: int) -> None:
-        value, before = listed[turn], so_far.links.add(document, listed[turn])
-        make = partial(keys.item, document, before)
-        so_far.add(document, value, turn, prompt.messages[turn : turn + 1], make)
-        so_far.blocks += [(turn, block) for block in wire.blocks_beside(document, prompt.messages[turn])]
+        value, messages = listed[turn], prompt.messages[turn : turn + 1]
+        visit(so_far, turn, value, messages, so_far.links.add(document, value))
 
     if listed:
-        computation = Computation(begin, ("read", wire.message), (keys, links.referable))
-        read = document.computed(prompt.place, len(listed), computation, step)
-        chain = read.links.chain()
+        computation = Computation(begin, ("read", wire.message), (finder, links.referable, unique))
+        found = document.computed(prompt.place, len(listed), computation, step)
+        chain = found.links.chain()
     else:
         # If the value is no list, it may be the only message.
-        read, chain = begin(), prefix_hash.read(document, prompt.place)
-        make = partial(keys.item, document, chain.calls[0])
+        found, chain = begin(), prefix_hash.read(document, prompt.place)
         for value in document.listed(prompt.place):
-            texts = [text.value for text in read.add(document, value, 0, prompt.messages, make)]
-            read.blocks += ((0, block) for block in result_blocks.find(document, value, texts))
-    return _Read(read.results.conversation(prompt, opening, read.texts), read, chain)
+            visit(found, 0, value, prompt.messages, chain.calls[0])
+    conversation = found.results.conversation(prompt, opening, found.texts)
+    others: tuple[Searched, ...] = ()
+    outside: list[OutsideText] = []
+    if settings.redact_secrets:
+        others = items.read_searched(document, conversation, found.blocks, found.passages, owner)
+        others += tuple(map(for_program, found.for_programs))
+        system = Message(document.root, -1, "", False, prompt.system)
+        outside = finder.texts(document, system) + found.outside
+    return structs.replace(
+        request,
+        conversation=conversation,
+        items=tuple(found.items),
+        searched=others,
+        uncalled=frozenset(found.uncalled),
+        chain=chain,
+        outside=tuple(outside),
+        is_ambiguous=bool(found.ambiguous) or is_around(document, unique),
+    )

@@ -17,16 +17,17 @@ from msgspec import structs
 
 from penumbra import errors
 from penumbra.apis import session
+from penumbra.apis.identity import Caller
 from penumbra.apis.recognise import claims_json, model_in
 from penumbra.compress.result import Redacted
 from penumbra.config.per_request import OverrideError
 from penumbra.config.settings import Settings
-from penumbra.conversation import ambiguity, cache_price, outside_results, read, rewrite, workers
+from penumbra.conversation import cache_price, outside_results, read, rewrite, workers
 from penumbra.conversation.compiled_rules import CompiledRules
 from penumbra.conversation.decide import Inputs
 from penumbra.conversation.incoming import Incoming
+from penumbra.conversation.items import OutsideText
 from penumbra.conversation.model import Outside, Request
-from penumbra.conversation.outside_results import OutsideText
 from penumbra.errors import Unreadable
 from penumbra.expand.expansions import Expansions
 from penumbra.expand.hidden_exchanges import KnownResponses
@@ -125,20 +126,21 @@ class RequestReader:
         work = partial(turn.do, heavy=heavy, size=cost)
         # An unrecorded decision must be the same in the next turn, so it must not depend on earlier secrets.
         credential = turn.caller.credential if is_recorded else b""
-        found = await work(partial(self._read, incoming, settings, scope, known, credential))
-        if found is None:
+        request = await work(partial(self._read, incoming, settings, scope, known, credential))
+        if request is None:
             return None
-        request, texts = found
         restores = request.settings.restores_secrets
         may_have = restores or not await self._stores.restorations.is_empty()
         if may_have and await self._restored().conceal(request):
-            request, texts = await work(lambda: _with_texts(incoming, read.again(request), credential))
-        caller = _distinguished(request, credential)
+            is_known = bool(_distinguished(request.caller, credential))
+            request = await work(partial(read.again, request, knows_caller=is_known))
+            request = _identified(incoming, request)
+        caller = _distinguished(request.caller, credential)
         redact = await self._rules.redact(settings.redaction_failure, caller, replaces=not restores)
-        stored = await self._look(incoming, request, texts)
+        stored = await self._look(incoming, request, request.outside)
         whole, outside = request, Outside()
-        if texts:
-            whole, outside = await self._without_secrets(request, texts, stored, caller, turn)
+        if request.outside:
+            whole, outside = await self._without_secrets(request, stored, caller, turn)
             whole = request if whole is request else _identified(incoming, whole)
         if whole.uncalled:
             calls = await self._tool_calls.of_ids(whole.scope, whole.uncalled)
@@ -152,9 +154,8 @@ class RequestReader:
 
     def _read(
         self, incoming: Incoming, settings: Settings, scope: bytes, known: Known | None, credential: bytes
-    ) -> tuple[Request, list[OutsideText]] | None:
-        """Return the request in a body, and its texts outside of tool results; None if the body is no
-        request."""
+    ) -> Request | None:
+        """Return the request in a body; None if the body is no request."""
         try:
             document = self._document(incoming, scope, known)
             if incoming.api.format == "anthropic":
@@ -162,17 +163,21 @@ class RequestReader:
             metadata = document.members(document.members(document.root).get("metadata"))
             user = document.string(metadata.get("user_id")) or ""
             caller = incoming.credentials.caller(self._key, user, scope)
-            request = read.read(document, incoming.api, settings, caller, incoming.threshold, self.values)
-            if request and ambiguity.is_ambiguous(request):
-                raise Unreadable("its body has a repeated member on the path to a tool's result")
+            is_known = bool(_distinguished(caller, credential))
+            threshold, memory = incoming.threshold, self.values
+            request = read.read(
+                document, incoming.api, settings, caller, threshold, memory, knows_caller=is_known
+            )
             if request is None:
                 return None
+            if request.is_ambiguous:
+                raise Unreadable("its body has a repeated member on the path to a tool's result")
             model = request.conversation.model or model_in(incoming.path)
             conversation = structs.replace(request.conversation, model=model)
             request = structs.replace(
                 request, conversation=conversation, path=incoming.path, headers=incoming.headers
             )
-            return _with_texts(incoming, request, credential)
+            return _identified(incoming, request)
         except NotJson:
             # A body without a content type may also be JSON.
             is_call = claims_json(incoming.headers.get("content-type", "")) and bool(incoming.body.strip())
@@ -221,7 +226,6 @@ class RequestReader:
     async def _without_secrets(
         self,
         request: Request,
-        texts: Sequence[OutsideText],
         stored: Stored,
         caller: bytes,
         turn: workers.Turn,
@@ -234,8 +238,11 @@ class RequestReader:
         def by_values(text: str, hint: str) -> Redacted:
             return values.without(caller, text)
 
-        search = partial(outside_results.search, request, texts, stored.decisions, by_rules, by_values)
-        size = outside_results.undecided(texts, stored.decisions)
+        def search() -> tuple[Request, Outside]:
+            found = outside_results.search(request, stored.decisions, by_rules, by_values)
+            return read.again(request) if found[0] else request, found[1]
+
+        size = outside_results.undecided(request.outside, stored.decisions)
         return await turn.do(search, heavy=size > request.settings.offload_bytes, size=size)
 
     async def _with_past(
@@ -281,14 +288,6 @@ class RequestReader:
         )
 
 
-def _with_texts(incoming: Incoming, request: Request, credential: bytes) -> tuple[Request, list[OutsideText]]:
-    """Return a request of a known conversation, and the texts to search outside of its tool results."""
-    request = _identified(incoming, request)
-    if not request.settings.redact_secrets:
-        return request, []
-    return request, outside_results.texts(request, knows_caller=bool(_distinguished(request, credential)))
-
-
-def _distinguished(request: Request, credential: bytes) -> bytes:
+def _distinguished(caller: Caller, credential: bytes) -> bytes:
     """Return the credential; empty if it does not distinguish the caller from others."""
-    return b"" if request.caller.is_open else credential
+    return b"" if caller.is_open else credential

@@ -35,10 +35,9 @@ def searched(
     """Return the request as it is sent, and the new decisions."""
     api = next(api for api in recognise.apis() if api.id == name)
     chosen = Settings(**{"redact_scope": "all", **settings})
-    request = read.read(Document(json.dumps(body).encode()), api, chosen, b"scope")
+    request = read.read(Document(json.dumps(body).encode()), api, chosen, b"scope", knows_caller=True)
     assert request is not None
-    texts = outside_results.texts(request, knows_caller=True)
-    _, done = outside_results.search(request, texts, past, redact, lambda text, hint: Redacted(text))
+    _, done = outside_results.search(request, past, redact, lambda text, hint: Redacted(text))
     return request.document.render(), done.decisions
 
 

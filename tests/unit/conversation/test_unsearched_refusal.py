@@ -7,7 +7,7 @@ import pytest
 
 from penumbra.apis import recognise
 from penumbra.config.settings import Settings
-from penumbra.conversation import ambiguity, read
+from penumbra.conversation import read
 from penumbra.conversation.incoming import unsearched
 from penumbra.redaction import RedactionError, TooLarge, Unreadable
 from penumbra.wire.document import Document
@@ -38,7 +38,7 @@ def is_ambiguous(result: str, times: int = 1) -> bool:
     body = apis.BY_ID["gemini"].body(turns).replace(b'"RESULT"', result.encode())
     request = read.read(Document(body), api, Settings(), b"scope")
     assert request is not None
-    return ambiguity.is_ambiguous(request)
+    return request.is_ambiguous
 
 
 @pytest.mark.parametrize("around", ["%s", '{"args":%s}', '[[{"input":[%s]}]]', '{"cache_control":{"x":%s}}'])
@@ -61,7 +61,7 @@ def test_a_name_in_two_spellings_is_ambiguous_beside_a_result(separators: tuple[
         document = Document(json.dumps(body, separators=separators).encode())
         request = read.read(document, api, Settings(), b"scope")
         assert request is not None
-        return ambiguity.is_ambiguous(request)
+        return request.is_ambiguous
 
     assert not ask(result)
     assert ask({**result, "toolUseId": "u"})
