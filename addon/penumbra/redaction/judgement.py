@@ -9,16 +9,17 @@ something else.
 
 from __future__ import annotations
 
-import ast
-import operator
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import ahocorasick_rs
 
 from penumbra import rules
 from penumbra.redaction import values
-from penumbra.redaction.names import Strength, is_program_name, is_program_word, is_type_name
+from penumbra.redaction.names import PROGRAM_WORDS, Strength, is_program_word
 from penumbra.redaction.values import HUMPS, SHAPES, Style, has_shape, is_opaque, is_wordy
 from penumbra.short_texts import remembered
 
@@ -29,7 +30,18 @@ _COMMON = frozenset(_SPEC["common_passwords"].split())
 _BASES = frozenset(_SPEC["password_bases"].split())
 _FIELDS = tuple(_SPEC["field_words"].split())
 """Words for secrets in labels of fields, in other languages."""
+_STOP = frozenset(word.rstrip("?") for word in _SPEC["stop"].split())
 _CALLED = frozenset(_SPEC["stop"].split()) | {"my", "the", "a"}
+_FRAME = "*_`\"'()[]<>"
+"""Characters that may surround a word, such as quotes and brackets."""
+_PARTS = ahocorasick_rs.AhoCorasick(_SPEC["placeholder_parts"].split())
+_ENDINGS = tuple(_SPEC["word_endings"].split())
+_OF_TYPES = frozenset(_SPEC["type_words"].split())
+_WIDTHS = frozenset(("16", "32", "64", "128", "256", "512", "1024", "2048"))
+_PLAIN = re.compile(r"(?:[a-z]{1,12}|[A-Z]{1,14})[0-9]{0,4}$|[0-9]{1,4}$")
+"""A short word that has only one case, and digits only at its end."""
+_ALGORITHM = re.compile(r"(?:ed|x|secp|curve|p)[0-9]{2,5}[a-z]?[0-9]?$", re.IGNORECASE)
+_VERSION = re.compile(r"v?[0-9]{1,2}$")
 _ASKING = frozenset(_SPEC["asking_words"].split())
 _JOINING = frozenset(_SPEC["joining_words"].split())
 _UNLEET = str.maketrans("01345789@$!", "oieastbgasi")
@@ -48,14 +60,9 @@ _LOOK = 256
 """Only this number of characters is read, at the beginning, because hostile texts have very long values."""
 
 
-class _Case(NamedTuple):
-    value: str
-    strength: Strength
-    style: Style
-
-
-_Feature = Callable[[_Case], Any]
-_FEATURES: dict[str, _Feature] = {}
+_SIGNS = re.compile(r"(?:\w+|[0-9]+\.[0-9]+|[<>=]=?|[() ])+")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_Answer = Callable[..., Any]
 
 
 def is_secret(value: str, strength: Strength, style: Style) -> bool:
@@ -63,82 +70,45 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
     return judge("secret", value, strength, style)
 
 
-@remembered(8_192)
+@remembered(16_384)
 def judge(question: str, value: str, strength: Strength = Strength.NONE, style: Style = Style.CODE) -> bool:
-    """Return the answer to a question of `judgement.yaml` or a shape about a value."""
-    answer: bool = _feature(question)(_Case(value[:_LOOK], strength, style))
+    """Return the answer to a question of `judgement.yaml` about a value."""
+    answer: bool = _answers()[question](value[:_LOOK], strength, style)
     return answer
 
 
-def _feature(name: str) -> _Feature:
-    """Return the function that computes a feature. Raises KeyError if there is no such feature."""
-    if name not in _FEATURES:
-        _FEATURES[name] = _read(name)
-    return _FEATURES[name]
+@cache
+def _answers() -> Mapping[str, _Answer]:
+    """Return the functions that answer the questions. Raises ValueError for a wrong condition."""
+    known: dict[str, Any] = {**Style.__members__, **Strength.__members__, **SHAPES, **_OF_VALUES}
+    known["__builtins__"] = {}
+    for question, asked in _QUESTIONS.items():
+        rows = " else ".join(map(_row, asked["rows"]))
+        known[question] = eval(f"lambda value, strength, style: {rows} else False", known)
+    return known
 
 
-def _read(name: str) -> _Feature:
-    if name in Style.__members__:
-        style = Style[name]
-        return lambda case: case.style is style
-    if name.isupper():
-        strength = Strength[name]
-        return lambda case: case.strength is strength
-    if name in _QUESTIONS:
-        return _question(_QUESTIONS[name]["rows"])
-    of_value = SHAPES[name] if name in SHAPES else _OF_VALUES[name]
-    return lambda case: of_value(case.value)
+def _row(row: str) -> str:
+    """Return a row as the beginning of a conditional expression of Python."""
+    answer, _, condition = row.partition(" if ")
+    # The condition has no sign with which it could do more than compare features.
+    if not _SIGNS.fullmatch(condition):
+        raise ValueError(f"no condition: {condition}")
+    return f"{answer == 'yes'} if ({_NAME.sub(_feature, condition)})"
 
 
-def _question(rows: Sequence[str]) -> _Feature:
-    """Return the function that answers a question by the first row whose condition holds."""
-    parts = (row.partition(" if ") for row in rows)
-    read = [(answer == "yes", _condition(ast.parse(text, mode="eval").body)) for answer, _, text in parts]
-
-    def answer(case: _Case) -> bool:
-        for is_yes, holds in read:
-            if holds(case):
-                return is_yes
-        return False
-
-    return answer
-
-
-_COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Lt: operator.lt,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-}
-
-
-def _condition(node: ast.expr) -> _Feature:
-    """Return the function that tests a condition. Raises ValueError for anything but features, figures and
-    their joints."""
-    match node:
-        case ast.Name(name):
-            return _feature(name)
-        case ast.UnaryOp(ast.Not(), operand):
-            part = _condition(operand)
-            return lambda case: not part(case)
-        case ast.BoolOp(joint, operands):
-            return _joined([_condition(operand) for operand in operands], isinstance(joint, ast.Or))
-        case ast.Compare(ast.Name(name), [sign], [ast.Constant(limit)]):
-            figure, compare = _feature(name), _COMPARED[type(sign)]
-            return lambda case: compare(figure(case), limit)
-    raise ValueError(f"no condition: {ast.unparse(node)}")
-
-
-def _joined(parts: Sequence[_Feature], deciding: bool) -> _Feature:
-    """Return the function that tests joined conditions. A condition with the result `deciding` decides."""
-
-    def test(case: _Case) -> bool:
-        for part in parts:
-            if bool(part(case)) is deciding:
-                return deciding
-        return not deciding
-
-    return test
+def _feature(name: re.Match[str]) -> str:
+    """Return the expression that computes a feature."""
+    feature = name[0]
+    if feature in ("and", "or", "not"):
+        return feature
+    if feature.isupper():
+        return f"({'style' if feature in Style.__members__ else 'strength'} is {feature})"
+    if feature in _QUESTIONS:
+        return f"{feature}(value, strength, style)"
+    if feature not in SHAPES and feature not in _OF_VALUES:
+        raise ValueError(f"no feature: {feature}")
+    return f"{feature}(value)"
 
 
 def _is_favourite(value: str) -> bool:
@@ -194,8 +164,40 @@ def _is_called_secret(value: str) -> bool:
     return len(words) > 1 and all(word in _CALLED for word in words)
 
 
-def _program_words(value: str) -> int:
-    return sum(is_program_word(word.lower()) for word in HUMPS.findall(value))
+def _parts(value: str) -> list[str]:
+    """Return the texts between the joints of a name."""
+    return [part for part in re.split(r"[\W_]+", value) if part]
+
+
+@remembered(1_024)
+def _words(value: str) -> list[str]:
+    return [hump.lower() for hump in HUMPS.findall(value) if not hump.isdigit()]
+
+
+def _known(value: str) -> int:
+    """Return the number of letters that belong to words of programs of at least four letters."""
+    return sum(len(word) for word in _words(value) if len(word) > 3 and is_program_word(word))
+
+
+def _is_odd_part(part: str) -> bool:
+    """Return whether a text between two joints is no part of a name, but machine-made. A long part, or a part
+    with digits, belongs to a name only if it has known words."""
+    if _PLAIN.match(part) or _ALGORITHM.match(part):
+        return False
+    if part.lower() == part or part.upper() == part:
+        return _known(part) < 0.5 * len(part)
+    return len(part) > 12 and _known(part) < 0.3 * len(part)
+
+
+def _is_versioned(value: str) -> bool:
+    """Return whether a name has words in small letters, followed by a single letter or a version:
+    `getpwnam_r`, `size_t`, `create_user_v2`."""
+    first, *others = _parts(value)
+    if not (first.isalpha() and first.islower() and len(first) > 2):
+        return False
+    short = [part for part in others if len(part) == 1 or (part[0] == "v" and _VERSION.match(part))]
+    rest = [part for part in others if part not in short and not part.isdigit()]
+    return not all(map(str.isdigit, short)) and all(map(str.islower, rest))
 
 
 def _plain_words(value: str) -> list[str]:
@@ -215,10 +217,18 @@ _OF_VALUES: Mapping[str, Callable[[str], Any]] = {
     "digits": lambda value: sum(map(str.isdigit, value)),
     "kinds": values.kinds,
     "entropy": values.entropy,
-    "program_words": _program_words,
+    "distinct": lambda value: len(set(value.lower())),
+    "humps": lambda value: len(HUMPS.findall(value)),
+    "words": lambda value: len(_words(value)),
+    "mean_word": lambda value: sum(map(len, _words(value))) / len(_words(value)),
+    "numbers": lambda value: sum(
+        hump.isdigit() and len(hump) > 1 and hump not in _WIDTHS for hump in HUMPS.findall(value)
+    ),
+    "long_parts": lambda value: sum(part.isalpha() and len(part) > 2 for part in _parts(value)),
+    "known_share": lambda value: _known(value) / sum(map(len, _words(value))),
+    "program_words": lambda value: sum(map(is_program_word, _words(value))),
     "program_share": _program_share,
     "joined_words": lambda value: sum(map(str.isalpha, _JOINTS.split(value))),
-    "mean_word": lambda value: len(value) / len(HUMPS.findall(value)),
     "sign_share": lambda value: sum(not char.isalnum() for char in value) / len(value),
     # Tests.
     "lower": str.islower,
@@ -226,12 +236,15 @@ _OF_VALUES: Mapping[str, Callable[[str], Any]] = {
     "favourite": _is_favourite,
     "validation": _is_validation,
     "label": _is_label,
-    "placeholder": values.is_placeholder,
-    "program_name": is_program_name,
+    "stop_word": lambda value: value.lower() in _STOP or value.lower().strip(_FRAME) in _STOP,
+    "placeholder_part": lambda value: bool(_PARTS.find_matches_as_indexes(value.lower())),
+    "odd_part": lambda value: any(map(_is_odd_part, _parts(value))),
+    "known_part": lambda value: any(part.lower() in PROGRAM_WORDS for part in _parts(value)),
+    "versioned": _is_versioned,
     "program_word": lambda value: is_program_word(value.lower().rstrip("0123456789") or value),
-    "type_name": is_type_name,
+    "type_word": lambda value: _words(value)[-1:] != [] and _words(value)[-1] in _OF_TYPES,
     "written": values.is_written,
-    "word_ending": values.ends_as_word,
+    "word_ending": lambda value: value.lower().endswith(_ENDINGS),
     "wordy": is_wordy,
     "opaque": is_opaque,
     "opaque_after_sign": lambda value: is_opaque(value[1:]),

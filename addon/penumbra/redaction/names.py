@@ -3,9 +3,6 @@
 A name is split into words (`dbRootPassword` -> db root password). As in English, the last word decides: a
 `token_url` is a URL, and a `url_token` is a token. If the last word only qualifies the word before it, the
 word before decides.
-
-A name in a program may be as long and as varied as a password (`ComponentFactoryResolver2`). Only its words
-distinguish such a name from a password.
 """
 
 from __future__ import annotations
@@ -18,118 +15,12 @@ from typing import Any
 from penumbra import rules
 from penumbra.short_texts import remembered
 
-_WORDS = frozenset(rules.load("secrets/words/values.yaml")["program_words"].split())
-_OF_TYPES = frozenset(rules.load("secrets/words/values.yaml")["type_words"].split())
-_ENCODING = re.compile(r"k?(?:base|utf|sha|md|aes|rsa|x|pkcs|ed)[0-9]{1,5}[A-Z]", re.IGNORECASE)
-_OF_C = re.compile(r"[a-z]{2,16}(?:_[a-z]{2,16}){0,3}_[rst](?:_v[0-9])?$")
-"""C names of types and of reentrant functions: `size_t`, `getpwnam_r`."""
-_FIGURE = re.compile(r"[0-9]")
-_IDENTIFIER = re.compile(r"[&*$]{0,2}[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)*(?:\[\])?$")
-_SCREAMED = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$")
-_JOINT = re.compile(r"[_.:>-]+")
-_HUMP = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-_FIGURES = re.compile(r"[0-9]{2,}$")
-_WIDTHS = frozenset(("16", "32", "64", "128", "256", "512", "1024", "2048"))
-"""The numbers that names of types and sizes end with, as in `uint32`."""
-_LEAST_WORD = 4
-_SHARE = 0.3
-"""The smallest share of a name's letters that must belong to words of programs."""
-_LEAST_KNOWN = 0.5
-"""The smallest share in a long word or a word with digits, if it has only one case."""
-_LEAST_MEAN = 3
-"""The smallest mean length of the words of a name, in letters."""
-_VERSION = re.compile(r"v?[0-9]{1,2}$")
-_LONGEST = 64
-"""A longer text, in characters, is no name."""
-_PLAIN = re.compile(r"(?:[a-z]{1,12}|[A-Z]{1,14})[0-9]{0,4}$|[0-9]{1,4}$")
-"""A short word that has only one case, and digits only at its end."""
-_LONGEST_PART = 12
-_ALGORITHM = re.compile(r"(?:ed|x|secp|curve|p)[0-9]{2,5}[a-z]?[0-9]?$", re.IGNORECASE)
-_OF_MACRO = re.compile(r"[A-Z][A-Z0-9]{1,20}_[A-Z0-9_]{1,40},[0-9]{1,6}U?L$")
-_INDEXED = re.compile(r"[A-Za-z_]\w*,[0-9]{1,6}[uUlL]{0,3}$")
-"""The name of a macro and the next item of a list: `OBJ_X509,35L`."""
-
-
-@remembered(2_048)
-def is_program_name(value: str) -> bool:
-    """Return whether a value is an identifier with words of programs. A single word counts only with one
-    digit, as in `client2`, because other single words may be anything."""
-    value = value.rstrip(";")
-    if value[-1:] in ("!", "?"):
-        if _FIGURE.search(value):
-            return False  # A sign after digits belongs to a password.
-        value = value.rstrip("!?")
-    if len(value) > _LONGEST:
-        return False
-    if _INDEXED.match(value) and "_" in value:
-        return True
-    if not _IDENTIFIER.match(value) or _ends_as_chosen(value):
-        return False
-    parts = [part for part in _JOINT.split(value.strip("&*[]_$")) if part]
-    if not all(map(_is_word, parts)):
-        return False
-    if _SCREAMED.match(value):
-        return sum(part.isalpha() and len(part) > 2 for part in parts) > 1 and any(
-            part.lower() in _WORDS for part in parts
-        )
-    humps = [hump.lower() for part in parts for hump in _HUMP.findall(part)]
-    words = [hump for hump in humps if hump.isalpha()]
-    if len(humps) < 2 or not words:
-        return False
-    if _is_versioned(parts):
-        return True
-    if len(words) < 2:
-        return is_program_word(words[0]) and len(humps) == 2 and humps[1].isdigit() and len(humps[1]) == 1
-    # A name has at most one number, apart from widths such as 32.
-    numbers = sum(hump.isdigit() and len(hump) > 1 and hump not in _WIDTHS for hump in humps)
-    if sum(map(len, words)) < _LEAST_MEAN * len(words) or numbers > 1:
-        return False
-    known = sum(len(word) for word in words if len(word) >= _LEAST_WORD and is_program_word(word))
-    return known >= _SHARE * sum(map(len, words))
-
-
-def is_type_name(value: str) -> bool:
-    """Return whether a value after the name of a password looks like the name of a type or function. The
-    value then has long words of programs, and ends like the name of a type or a C name."""
-    if _OF_C.match(value) or _OF_MACRO.match(value):
-        return True
-    humps = [hump.lower() for part in _JOINT.split(value) for hump in _HUMP.findall(part)]
-    words = [hump for hump in humps if hump.isalpha()]
-    if not words or words[-1] not in _OF_TYPES or not is_program_name(value):
-        return False
-    return len(words) > 2 or _ENCODING.match(value) is not None
-
-
-def _is_word(part: str) -> bool:
-    """Return whether a text between two joints can be part of a name. Machine-made names don't count."""
-    if _PLAIN.match(part) or _ALGORITHM.match(part):
-        return True
-    humps = [hump.lower() for hump in _HUMP.findall(part)]
-    known = sum(len(hump) for hump in humps if len(hump) >= _LEAST_WORD and is_program_word(hump))
-    if part.lower() == part or part.upper() == part:
-        # A long part, or a part with digits, belongs to a name only if it has known words.
-        return known >= _LEAST_KNOWN * len(part)
-    return len(part) <= _LONGEST_PART or known >= _SHARE * len(part)
-
-
-def _ends_as_chosen(value: str) -> bool:
-    figures = _FIGURES.search(value)
-    return figures is not None and figures[0] not in _WIDTHS
-
-
-def _is_versioned(parts: list[str]) -> bool:
-    """Return whether a name has words in small letters, followed by a single letter or a version:
-    `getpwnam_r`, `size_t`, `create_user_v2`."""
-    if len(parts) < 2 or not (parts[0].isalpha() and parts[0].islower() and len(parts[0]) > 2):
-        return False
-    short = [part for part in parts[1:] if len(part) == 1 or (part[0] == "v" and _VERSION.match(part))]
-    rest = [part for part in parts[1:] if part not in short and not part.isdigit()]
-    return any(part.isalnum() and not part.isdigit() for part in short) and all(map(str.islower, rest))
+PROGRAM_WORDS = frozenset(rules.load("secrets/words/values.yaml")["program_words"].split())
 
 
 def is_program_word(word: str) -> bool:
     """Return whether programs use a word, or its singular, in names."""
-    return word in _WORDS or (word[-1] == "s" and word[:-1] in _WORDS)
+    return word in PROGRAM_WORDS or (word[-1] == "s" and word[:-1] in PROGRAM_WORDS)
 
 
 class Strength(IntEnum):

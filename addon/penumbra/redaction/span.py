@@ -42,6 +42,9 @@ class Span(NamedTuple):
         return Span(start, end, self.label, self.rule, self.rank, self.sure, self.quote)
 
 
+Search = Callable[[bytes, bytes, list[int]], Iterator[Span]]
+
+
 @dataclass(frozen=True, slots=True)
 class Finder:
     """A `Finder` has a function that finds secrets of a kind for which one pattern is not enough."""
@@ -49,7 +52,7 @@ class Finder:
     id: str
     anchors: tuple[bytes, ...]
     """Strings in lower case. The function is called only if the text contains one of them."""
-    find: Callable[[bytes, bytes, list[int]], Iterator[Span]]
+    find: Search
     """The function, which gets the text, the text in lower case, and the sorted offsets of the anchors."""
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import lru_cache
 
-import ahocorasick_rs
-
 from penumbra import rules
 from penumbra.short_texts import remembered
 
@@ -39,12 +37,6 @@ class Style(Enum):
 
 
 _Test = Callable[[str], object]
-_SPEC = rules.load("secrets/words/values.yaml")
-_STOP = frozenset(word.rstrip("?") for word in _SPEC["stop"].split())
-_FRAME = "*_`\"'()[]<>"
-"""Characters that may surround a word, such as quotes and brackets."""
-_PARTS = ahocorasick_rs.AhoCorasick(_SPEC["placeholder_parts"].split())
-_ENDINGS = tuple(_SPEC["word_endings"].split())
 
 
 def _shape(like: list[str], *, anywhere: bool = False, lower: bool = False, **_: object) -> _Test:
@@ -99,29 +91,6 @@ def _bits_by_count(total: int) -> tuple[float, ...]:
     return (0.0, *(count / total * math.log2(count / total) for count in range(1, total + 1)))
 
 
-@remembered(2_048)
-def is_placeholder(value: str) -> bool:
-    """Return whether a value is a placeholder, such as `<your-key>`, that a person must replace by a
-    secret."""
-    low = value.lower()
-    if (
-        low in _STOP
-        or low.strip(_FRAME) in _STOP
-        or has_shape(low, "left_to_fill")
-        or has_shape(value, "shortened")
-        or (low[:1] in "<[{(" and low[-1:] in ">]})")
-    ):
-        return True
-    if len(set(low)) <= 2 and not low.isalpha():
-        return True
-    return len(set(low)) <= 1 or bool(_PARTS.find_matches_as_indexes(low))
-
-
-def ends_as_word(value: str) -> bool:
-    """Return whether a value ends like many English words or names in programs."""
-    return value.lower().endswith(_ENDINGS)
-
-
 def is_plain_url(value: str) -> bool:
     """Return whether a value is a URL without a user, a query or a part that could be a token."""
     scheme, sign, rest = value.partition("://")
@@ -162,6 +131,8 @@ def is_opaque(value: str, least: int = 8) -> bool:
 def is_written(value: str) -> bool:
     """Return whether most letters of a value are outside of ASCII, as in the label of a field. A value with
     digits must be in a script without spaces."""
+    if value.isascii():
+        return False
     letters = [char for char in value if char.isalpha()]
     foreign = sum(not char.isascii() for char in letters)
     if 2 * foreign <= len(letters):

@@ -8,7 +8,8 @@ import pytest
 
 from penumbra import rules
 from penumbra.redaction import LIBRARY_KEY
-from penumbra.redaction.names import Names, Strength, is_program_name
+from penumbra.redaction.judgement import judge
+from penumbra.redaction.names import Names, Strength
 from penumbra.redaction.redactor import Redactor
 
 NAMES = Names()
@@ -85,14 +86,14 @@ def made(form: str) -> list[str]:
 @pytest.mark.parametrize("form", MADE)
 def test_made_token_is_no_name(form: str) -> None:
     for value in made(form):
-        assert not is_program_name(value)
+        assert not judge("program_name", value)
         for slot in SLOTS:
             assert value not in REDACTOR.redact(slot.format(v=value)).text, (slot, value)
 
 
 def test_long_run_of_words_is_no_name() -> None:
-    assert is_program_name("_".join(["service"] * 8))
-    assert not is_program_name("_".join(["service"] * 9))
+    assert judge("program_name", "_".join(["service"] * 8))
+    assert not judge("program_name", "_".join(["service"] * 9))
 
 
 OPERATORS = ("||", "&&", "!=", "!==", ")}", "){", "=!", "A-Z0-9", "a-z0-9")

@@ -18,7 +18,7 @@ from penumbra.compress import time_budget
 from penumbra.linear import Linear, latin1
 from penumbra.redaction import placeholder
 from penumbra.redaction.finders.forms import changed_value, flag_value, tagged_value, values_after
-from penumbra.redaction.finders.value_reading import LOOK, Value, read, secret
+from penumbra.redaction.finders.value_reading import LOOK, Pair, Value, read, secrets
 from penumbra.redaction.judgement import is_secret
 from penumbra.redaction.names import NAMES, Name, Strength, is_program_word
 from penumbra.redaction.shared_patterns import BREAK, LEAD, QUOTE, late
@@ -502,7 +502,7 @@ def _judged(data: bytes, value: Value, name: Name, long_values: _LongValues) -> 
     if it is long."""
     if value.style not in _BETWEEN_QUOTES and _is_named_again(data, value):
         return None
-    span = secret(data, value, name, "name", Strength.HINT)
+    span = next(secrets(data, (Pair(value, (name,), "name"),), Strength.HINT), None)
     return span._replace(end=long_values.end(span.end)) if span and span.end - span.start >= LOOK else span
 
 

@@ -15,11 +15,11 @@ from functools import partial
 
 from penumbra.compress import time_budget
 from penumbra.redaction import shared_patterns
-from penumbra.redaction.finders.value_reading import Value, secret
+from penumbra.redaction.finders.value_reading import Pair, Value, judged
 from penumbra.redaction.names import NAMES, Name, Strength
 from penumbra.redaction.placeholder import PATTERN_BYTES
 from penumbra.redaction.shared_patterns import late
-from penumbra.redaction.span import Finder, Span
+from penumbra.redaction.span import Finder
 from penumbra.redaction.values import Style
 
 _LINE_END = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
@@ -74,7 +74,7 @@ _MOST_TABLES = 1000
 Columns = dict[int, Name]
 
 
-def _sql_rows(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+def _sql_rows(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
     done = 0
     tables: dict[bytes, Columns] = {}
     for place in places:
@@ -84,13 +84,10 @@ def _sql_rows(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             tables[create[1].lower()] = _telling(_defined(data, create.end()))
         elif (insert := _INSERT.match(data, place)) is not None:
             columns = _telling(_WORD.findall(insert[2])) if insert[2] else tables.get(insert[1].lower(), {})
-            spans, done = _tuples(data, insert.end(), columns) if columns else ([], insert.end())
-            yield from spans
+            done = yield from _tuples(data, insert.end(), columns)
         elif (copy := _COPY.match(data, place)) is not None:
             names = _WORD.findall(copy[2])
-            columns = _telling(names)
-            spans, done = _copied(data, copy.end(), columns, len(names)) if columns else ([], copy.end())
-            yield from spans
+            done = yield from _copied(data, copy.end(), _telling(names), len(names))
 
 
 def _telling(names: Sequence[bytes]) -> Columns:
@@ -126,15 +123,14 @@ def _ending(data: bytes, at: int) -> int:
     return at
 
 
-def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
-    """Return the secrets in the rows of SQL that begin at `at`, and the end of the rows."""
-    spans: list[Span] = []
-    while row := _ROW.match(data, at):
+def _tuples(data: bytes, at: int, columns: Columns) -> Generator[Pair, None, int]:
+    """Yield the values in the rows of SQL that begin at `at`, and return the end of the rows."""
+    while columns and (row := _ROW.match(data, at)):
         at, number = row.end(), 0
         while cell := _SQL_VALUE.match(data, at):
             group = cell.lastindex
             if number in columns and group and cell[group]:
-                spans += _secret(data, *cell.span(group), columns[number])
+                yield _pair(*cell.span(group), columns[number])
             at, number = _ending(data, cell.end()), number + 1
             if data[at : at + 1] != b"," or number > _MOST_COLUMNS:
                 break
@@ -147,14 +143,13 @@ def _tuples(data: bytes, at: int, columns: Columns) -> tuple[list[Span], int]:
         at += 1
         if data[at : at + 1] == b",":
             at += 1
-    return spans, at
+    return at
 
 
-def _copied(data: bytes, at: int, columns: Columns, width: int) -> tuple[list[Span], int]:
-    """Return the secrets in rows with tabs between their cells, and the end of the rows. A row may have one
-    more cell at its beginning, such as a line number."""
-    spans: list[Span] = []
-    while row := _COPY_ROW.match(data, at):
+def _copied(data: bytes, at: int, columns: Columns, width: int) -> Generator[Pair, None, int]:
+    """Yield the values in rows with tabs between their cells, and return the end of the rows. A row may have
+    one more cell at its beginning, such as a line number."""
+    while columns and (row := _COPY_ROW.match(data, at)):
         at = row.end()
         tabs = [tab.span() for tab in _COPY_CELL.finditer(data, *row.span(1))][:_MOST_COLUMNS]
         starts = [row.start(1), *(end for _, end in tabs)]
@@ -162,17 +157,16 @@ def _copied(data: bytes, at: int, columns: Columns, width: int) -> tuple[list[Sp
         extra = len(starts) - width
         if extra in (0, 1):
             for number, name in columns.items():
-                spans += _secret(data, starts[number + extra], ends[number + extra], name)
-    return spans, at
+                yield _pair(starts[number + extra], ends[number + extra], name)
+    return at
 
 
-def _secret(data: bytes, start: int, end: int, name: Name) -> list[Span]:
-    span = secret(data, Value(start, end, Style.QUOTED), name, "column")
-    return [span] if span else []
+def _pair(start: int, end: int, name: Name, style: Style = Style.QUOTED) -> Pair:
+    return Pair(Value(start, end, style), (name,), "column")
 
 
 _STATEMENTS = b"insert into|insert [|insert ignore into|replace into|create table|create temp|copy "
-SQL_ROWS = Finder("sql-rows", tuple(_STATEMENTS.split(b"|")), _sql_rows)
+SQL_ROWS = Finder("sql-rows", tuple(_STATEMENTS.split(b"|")), judged(_sql_rows))
 _WORDS = (
     "password passwd passwort kennwort wachtwoord contrasena senha passcode passphrase"
     " pwd _pass secret secrets token key credential credentials"
@@ -230,7 +224,7 @@ _MOST_CELLS = 64
 _MOST_ODD_LINES = 3
 
 
-def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+def _columns(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
     done = 0
     for place in places:
         if place < done or not _may_be_head(data, place):
@@ -318,8 +312,8 @@ def _rows(
     delimiter: re.Pattern[bytes],
     head: Sequence[tuple[int, int]],
     columns: dict[int, Name | int],
-) -> Generator[Span, None, int]:
-    """Yield the secrets below a head that ends at `at`, and return the end of the table."""
+) -> Generator[Pair, None, int]:
+    """Yield the values below a head that ends at `at`, and return the end of the table."""
     ended = [at]
     first = data[slice(*head[0])].strip()
     for cells in _below(data, delimiter, len(head), ended):
@@ -358,7 +352,7 @@ def _below(
         yield cells
 
 
-def _cell(data: bytes, cell: tuple[int, int], name: Name) -> Iterator[Span]:
+def _cell(data: bytes, cell: tuple[int, int], name: Name) -> Iterator[Pair]:
     value = _CELL.fullmatch(data, *cell)
     if value is None:
         return
@@ -368,9 +362,7 @@ def _cell(data: bytes, cell: tuple[int, int], name: Name) -> Iterator[Span]:
     # A cell of letters may be a word about the password, such as `required`.
     letters = text.decode("utf-8", "replace").isalpha()
     style = Style.CONFIG if letters or name.strength is Strength.STRONG else Style.QUOTED
-    span = secret(data, Value(*value.span(1), style), name, "column")
-    if span:
-        yield span
+    yield _pair(*value.span(1), name, style)
 
 
 def _cells(data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]) -> list[tuple[int, int]]:
@@ -394,4 +386,4 @@ def _cells(data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]) -> l
     return [*cells, (start, end)]
 
 
-COLUMNS = Finder("columns", _ANCHORS, _columns)
+COLUMNS = Finder("columns", _ANCHORS, judged(_columns))

@@ -12,16 +12,15 @@ user:1 name password`), or in the list of sensitive attributes in a Terraform st
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 
 from penumbra import rules
 from penumbra.linear import Linear
 from penumbra.redaction import shared_patterns
-from penumbra.redaction.finders.value_reading import Value, may_be_secret, read, secret
+from penumbra.redaction.finders.value_reading import Pair, Value, judged, may_be_secret, read
 from penumbra.redaction.names import NAMES, Name, Strength
 from penumbra.redaction.shared_patterns import late
-from penumbra.redaction.span import Finder, Span
+from penumbra.redaction.span import Finder
 from penumbra.redaction.values import Style
 
 _REACH = 600
@@ -105,7 +104,7 @@ _JSON_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 """This pattern matches a JSON number. A placeholder in place of a number needs quotes."""
 
 
-def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
     sign = -1
     for place in places:
         least = max(0, place - _REACH - _LONGEST_BEGINNING)
@@ -130,13 +129,7 @@ def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             first = value.end - len(data[value.start : value.end].lstrip(b"["))
             if _JSON_NUMBER.fullmatch(data, first, value.end):
                 value = value._replace(start=first, bare=match[3])
-        yield from _first(data, value, _names(data, match, value))
-
-
-def _first(data: bytes, value: Value, names: Iterable[Name]) -> Iterator[Span]:
-    """Yield the span of the value, with the first name after which the value is a secret."""
-    spans = (secret(data, value, name, "record") for name in names)
-    yield from islice(filter(None, spans), 1)
+        yield Pair(value, _names(data, match, value), "record")
 
 
 def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
@@ -252,7 +245,7 @@ _NAMES_BEFORE = late(rb"([A-Za-z_][\w.-]{1,79})(?={QUOTE}|[ \t]{0,8}[:=|]|[ \t]{
 _QUOTE_SIGNS = ('"', "'", "`", "\\")
 
 
-def _fallbacks(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+def _fallbacks(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
     for place in places:
         match = _FALLBACK.match(data, place)
         value = read(data, match.end(), match[1] or match[2], Style.QUOTED) if match else None
@@ -266,7 +259,7 @@ def _fallbacks(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             # argument.
             commas = _CALLED.sub(lambda call: call[0].replace(b",", b" "), before)
             before = before[commas.rfind(b",") + 1 :]
-        yield from _first(data, value, (_judge(name[1]) for name in _NAMES_BEFORE.finditer(before)))
+        yield Pair(value, (_judge(name[1]) for name in _NAMES_BEFORE.finditer(before)), "record")
 
 
 _ATTRIBUTE = late(rb"[ \t\r\n]value=({QUOTE})", re.IGNORECASE)
@@ -276,7 +269,7 @@ _NAMING = late(
 )
 
 
-def _attributes(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+def _attributes(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
     for place in places:
         match = _ATTRIBUTE.match(data, place)
         value = read(data, match.end(), match[1], Style.QUOTED) if match else None
@@ -288,7 +281,7 @@ def _attributes(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         end = data.find(b">", value.end, value.end + _LONGEST_TAG)
         parts = (data[start:place], data[value.end : end if end >= 0 else value.end])
         names = (_judge(name[1]) if name[1] else _ANY for part in parts for name in _NAMING.finditer(part))
-        yield from _first(data, value, names)
+        yield Pair(value, names, "record")
 
 
 _ASKED = late(
@@ -304,7 +297,7 @@ _REPLY = late(
 )
 
 
-def _replies(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+def _replies(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
     for place in places:
         asked = _ASKED.match(data, place + (low[place] in b" >\n"))
         if asked is None:
@@ -316,7 +309,7 @@ def _replies(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
                 break
             at = reply.end()
             if group := next((group for group in ("text", "bare") if reply[group]), None):
-                yield from _first(data, Value(*reply.span(group), Style.QUOTED), (_judge(name),))
+                yield Pair(Value(*reply.span(group), Style.QUOTED), (_judge(name),), "record")
 
 
 def _asked_for(data: bytes, asked: re.Match[bytes]) -> list[bytes]:
@@ -337,7 +330,7 @@ _IS = late(rb"{QUOTE}\s{0,4}:\s{0,4}({QUOTE})")
 _MOST_SENSITIVE = 2_000
 
 
-def _sensitive(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+def _sensitive(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
     for place in places[:_MOST_SENSITIVE]:
         listed = _SENSITIVE.match(data, place)
         start = data.rfind(b'"attributes', max(0, place - _MOST_BEFORE), place) if listed else -1
@@ -348,7 +341,7 @@ def _sensitive(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
         member = _IS.match(data, key + len(listed[2]) + 1, place) if key >= 0 else None
         value = read(data, member.end(), member[1], Style.QUOTED) if member else None
         if value is not None:
-            yield from _first(data, value, (_ANY,))
+            yield Pair(value, (_ANY,), "record")
 
 
 def _ends(word: str, *joints: str) -> tuple[bytes, ...]:
@@ -356,7 +349,7 @@ def _ends(word: str, *joints: str) -> tuple[bytes, ...]:
 
 
 RECORDS = (
-    Finder("records", _ANCHORS, _records),
+    Finder("records", _ANCHORS, judged(_records)),
     Finder(
         "fallbacks",
         (
@@ -367,13 +360,13 @@ RECORDS = (
             *(anchor for word in _OPERATORS if word.isalpha() for anchor in _ends(f" {word}", " ")),
             *(f"{word}(|".encode() for word in _WORDS["fallbacks"].split()),
         ),
-        _fallbacks,
+        judged(_fallbacks),
     ),
     Finder(
         "attributes",
         tuple(anchor for blank in " \t\n" for anchor in _ends(f"{blank}value", "=")),
-        _attributes,
+        judged(_attributes),
     ),
-    Finder("replies", (b" mget ", b" hmget ", b" hget ", b" get ", b">get ", b"\nvalue "), _replies),
-    Finder("sensitive-attributes", (b'get_attr"', b'get_attr\\"'), _sensitive),
+    Finder("replies", (b" mget ", b" hmget ", b" hget ", b" get ", b">get ", b"\nvalue "), judged(_replies)),
+    Finder("sensitive-attributes", (b'get_attr"', b'get_attr\\"'), judged(_sensitive)),
 )

@@ -11,8 +11,9 @@ import re
 from collections.abc import Generator, Iterator
 
 from penumbra.compress import time_budget
-from penumbra.redaction.finders.value_reading import Value, before_bar, may_be_secret
+from penumbra.redaction.finders.value_reading import Pair, Value, before_bar, judged, secrets
 from penumbra.redaction.judgement import judge
+from penumbra.redaction.names import Name, Strength
 from penumbra.redaction.shared_patterns import BREAK, LEAD, late
 from penumbra.redaction.span import Finder, Rank, Span
 from penumbra.redaction.values import Style, is_opaque, is_plain_url, kinds
@@ -72,10 +73,11 @@ _LONGEST_BEGINNING = 128
 _CHAP_SERVERS = re.compile(rb"[\w.@\\\"*-]{1,70}[ \t]{1,12}(?:pptpd|l2tpd|pppoe|xl2tpd|\*)[ \t]")
 _ROLES = (b"monitorrole", b"controlrole")
 _USER = re.compile(rb"\"[a-z][a-z0-9_.@-]*\\{0,31}\" ")
+_PASSWORD = Name(Strength.PASSWORD, "password")
 _DIGEST = re.compile(rb"(?:[0-9a-f]{32}$|SCRAM-SHA-256\$)")
 
 
-def _lists(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+def _lists(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
     done = 0
     for place in places:
         if place < done:
@@ -88,7 +90,7 @@ def _lists(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             yield from _lone(data, low, place)
 
 
-def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Span, None, int]:
+def _lines(data: bytes, at: int, form: re.Pattern[bytes]) -> Generator[Pair, None, int]:
     """Yield the passwords in the lines below the name of a file. Return the end of the lines."""
     grep = _IN_FRONT.match(data, at)
     if grep is not None:
@@ -104,13 +106,13 @@ def file_in(call: str) -> bytes:
 
 
 def of_file(data: bytes, name: bytes) -> Iterator[Span]:
-    """Yield the passwords in the text of a file. `name` is the file's key in `_BY_FILE`."""
-    yield from _following(data, 0, _BY_FILE[name], _MOST_ODD_LINES)
+    """Return the passwords in the text of a file. `name` is the file's key in `_BY_FILE`."""
+    return secrets(data, _following(data, 0, _BY_FILE[name], _MOST_ODD_LINES))
 
 
 def _following(
     data: bytes, at: int, form: re.Pattern[bytes], most_odd: int = 0
-) -> Generator[Span, None, int]:
+) -> Generator[Pair, None, int]:
     odd = 0
     while True:
         time_budget.check()
@@ -125,7 +127,7 @@ def _following(
         at = step.end()
 
 
-def _lone(data: bytes, low: bytes, place: int) -> Iterator[Span]:
+def _lone(data: bytes, low: bytes, place: int) -> Iterator[Pair]:
     """Yield the password in a line of a list of logins. The name of the file is unknown."""
     quoted = low.startswith((b'" "', b'\\" \\"'), place)
     if quoted and not _PAIR_END.match(data, place):
@@ -171,20 +173,19 @@ def _is_among_others(data: bytes, start: int, line: re.Match[bytes]) -> bool:
     return _is_user_line(line) or (_is_digest(other) and _USER.search(line[0]) is not None)
 
 
-def _found(data: bytes, line: re.Match[bytes] | None, style: Style) -> Iterator[Span]:
+def _found(data: bytes, line: re.Match[bytes] | None, style: Style) -> Iterator[Pair]:
     if line is None:
         return
     start, end = line.span(1)
     if data[start - 1 : start] != b'"':
         end = before_bar(data, start, end)
-    if may_be_secret(data, Value(start, end, style)):
-        yield Span(start, end, "password", "user-list", Rank.STRUCTURE)
+    yield Pair(Value(start, end, style), (_PASSWORD,), "user-list", Rank.STRUCTURE)
 
 
 USER_LISTS = Finder(
     "user-list",
     (*_BY_FILE, *_ROLES, b'" "', b'\\" \\"', b"pptpd", b"l2tpd", b"pppoe", b"\t*\n", b'* "', b'*  "'),
-    _lists,
+    judged(_lists),
 )
 
 
@@ -273,7 +274,7 @@ _LOGIN = late(
 _MOST_LOGINS = 100
 
 
-def _logins(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
+def _logins(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
     for place in places:
         head = _LOGINS.match(data, place)
         at = head.end() if head else 0
@@ -282,8 +283,7 @@ def _logins(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
             if line is None:
                 break
             at = line.end()
-            if may_be_secret(data, Value(*line.span(1), Style.ENV)):
-                yield Span(*line.span(1), "password", "login-list", Rank.STRUCTURE)
+            yield Pair(Value(*line.span(1), Style.ENV), (_PASSWORD,), "login-list", Rank.STRUCTURE)
 
 
 _LONE_LINE = late(
@@ -307,5 +307,5 @@ def lone_lines(data: bytes) -> Iterator[Span]:
 FINDERS = (
     Finder("cookie", (b"cookie",), _cookies),
     Finder("kubernetes-secret", (b"kind",), _kubernetes_secrets),
-    Finder("login-list", (b"chpasswd",), _logins),
+    Finder("login-list", (b"chpasswd",), judged(_logins)),
 )

@@ -24,10 +24,10 @@ from penumbra.linear import Found, Linear, latin1
 from penumbra.redaction import placeholder, shared_patterns
 from penumbra.redaction.finders.value_reading import before_bar, between_entities, unframed
 from penumbra.redaction.judgement import is_secret, judge
-from penumbra.redaction.names import Strength, is_program_name
+from penumbra.redaction.names import Strength
 from penumbra.redaction.rule import Allow, Rule, compile_pattern, without_groups
 from penumbra.redaction.span import Finder, Rank, Span
-from penumbra.redaction.values import Style, entropy, is_opaque, is_placeholder, is_wordy, kinds
+from penumbra.redaction.values import Style, entropy, is_opaque, is_wordy, kinds
 from penumbra.redaction.view import flat
 
 _OPTIONS = latin1()
@@ -80,7 +80,7 @@ def prefixed_tokens(data: bytes) -> Iterator[Span]:
         prefix, tail = data[start:joint], data[joint + 1 : end]
         if not _PREFIX.fullmatch(prefix) or data[start - 1 : start] in (b"/", b"+", b".", b"\\"):
             continue
-        if is_program_name(tail.decode("ascii")) or _DIGEST.search(data, max(0, start - 12), start):
+        if judge("program_name", tail.decode("ascii")) or _DIGEST.search(data, max(0, start - 12), start):
             continue
         if _END.match(data, end) or not _is_random_tail(tail, prefix.decode("ascii").lower()):
             continue
@@ -100,7 +100,7 @@ def _is_random_tail(tail: bytes, prefix: str) -> bool:
     if prefix.replace("-", "_").split("_")[0] in _IDS:
         return False
     text = tail.decode("ascii")
-    if is_placeholder(text):
+    if judge("placeholder", text):
         return False
     if _HEX.fullmatch(tail):
         return len(tail) >= 32 and any(word in prefix for word in _TELLING) and entropy(text) >= 3.0
@@ -586,7 +586,7 @@ def _fits(rule: Rule, secret: bytes) -> bool:
         return False
     if rule.entropy and entropy(text) < rule.entropy:
         return False
-    if rule.value == "certain" and is_program_name(text):
+    if rule.value == "certain" and judge("program_name", text):
         return False
     check = _CHECKS.get(rule.value)
     return check is None or check(text)
@@ -611,7 +611,7 @@ def _is_basic(text: str) -> bool:
     except ValueError:
         return False
     user, colon, password = pair.partition(b":")
-    if not colon or (password and is_placeholder(password.decode("utf-8", "replace"))):
+    if not colon or (password and judge("placeholder", password.decode("utf-8", "replace"))):
         return False
     return bool(user or password) and all(32 <= byte < 127 or byte >= 160 for byte in pair)
 

@@ -1,5 +1,7 @@
 """This module reads a value from its beginning: up to a quote, or as a run of characters without quotes.
 
+Every reader of names and values yields a `Pair`. `judged` decides which pairs are secrets.
+
 A string can be nested in another string. At level n, the quote of a string has 2**n - 1 backslashes before
 it. If the content of the string ends with backslashes, the closing quote has more backslashes before it, by a
 multiple of 2**(n + 1). The level of a quote is therefore the number of times that (backslashes + 1) can be
@@ -9,12 +11,13 @@ divided by 2.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from penumbra import rules
 from penumbra.redaction.judgement import is_secret, judge
 from penumbra.redaction.names import Name, Strength
-from penumbra.redaction.span import Rank, Span
+from penumbra.redaction.span import Rank, Search, Span
 from penumbra.redaction.values import Style, is_wordy
 
 _ESCAPED = re.compile(rb"(?<!\\)(\\++)(\"|u0022)")
@@ -214,15 +217,35 @@ def read(data: bytes, at: int, opener: bytes, style: Style, run: re.Pattern[byte
     return Value(at, end, style) if end > at else None
 
 
-def secret(
-    data: bytes, value: Value, name: Name, place: str, least: Strength = Strength.STRONG
-) -> Span | None:
-    """Return the span of a value if it is a secret; otherwise None. The name needs at least the strength
-    `least`. The rule's id begins with `place`, such as `column`."""
-    if name.strength < least or not may_be_secret(data, value, name.strength):
-        return None
-    sure = name.strength > Strength.WEAK and judge("unmistakable", _text(data, value), name.strength)
-    return Span(value.start, value.end, name.label, f"{place}-{name.label}", Rank.GENERIC, sure, value.bare)
+class Pair(NamedTuple):
+    """A `Pair` is a value with its name, as a reader found them in the text."""
+
+    value: Value
+    names: Iterable[Name]
+    """The names that the value may have. The first name after which the value is a secret counts."""
+    place: str
+    """The way in which the name and the value stand together, such as `column`. The rule's id begins with
+    this text."""
+    rank: Rank = Rank.GENERIC
+
+
+def secrets(data: bytes, pairs: Iterable[Pair], least: Strength = Strength.STRONG) -> Iterator[Span]:
+    """Yield the spans of the values that are secrets. The names need at least the strength `least`."""
+    for value, names, place, rank in pairs:
+        for name in names:
+            if name.strength < least or not may_be_secret(data, value, name.strength):
+                continue
+            is_named = rank is Rank.GENERIC
+            sure = is_named and name.strength > Strength.WEAK
+            sure = sure and judge("unmistakable", _text(data, value), name.strength)
+            rule = f"{place}-{name.label}" if is_named else place
+            yield Span(value.start, value.end, name.label, rule, rank, sure, value.bare)
+            break
+
+
+def judged(reader: Callable[[bytes, bytes, list[int]], Iterator[Pair]]) -> Search:
+    """Return the function of a finder whose secrets are in the pairs of a reader."""
+    return lambda data, low, places: secrets(data, reader(data, low, places))
 
 
 def may_be_secret(data: bytes, value: Value, strength: Strength = Strength.PASSWORD) -> bool:
