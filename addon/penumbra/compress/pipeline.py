@@ -81,13 +81,18 @@ def shorten(
         return run.result()
     run.apply("binary", Loss.LOSSY, binary.suppress)
     if not run.text.startswith("[Binary output suppressed: ") or "\n" in run.text:
-        envelope = run.opened() if run.is_standard else None
+        # In safe mode, stages that leave nothing out run on a text that would otherwise be cut.
+        is_structured = policy.mode is not Mode.SAFE or exceeds(run.text, policy.max_output_bytes)
+        envelope = run.opened() if is_structured else None
         if run.unwrapped(ref):
             return run.result()
         if envelope is not None:
             run.structure(envelope, ref)
-        limit = partial(truncate.truncate, limit=policy.max_output_bytes, reserve=size(policy.overhead))
-        run.apply("truncate", Loss.LOSSY, limit)
+        file = run.call.path if run.call.shows_files and not output.is_error else None
+        cut = partial(
+            truncate.truncate, limit=policy.max_output_bytes, reserve=size(policy.overhead), file=file
+        )
+        run.apply("truncate", Loss.LOSSY, cut)
     run.redact_again()
     return run.result()
 
@@ -117,8 +122,9 @@ class _Run:
     """True if the text is small enough for the stages that read lines."""
 
     @property
-    def is_standard(self) -> bool:
-        return self.policy.mode in (Mode.STANDARD, Mode.AGGRESSIVE)
+    def lossy(self) -> bool:
+        """True if structural stages may leave something out."""
+        return self.policy.lossy and self.policy.mode is not Mode.SAFE
 
     @cached_property
     def call(self) -> Call:
@@ -147,7 +153,7 @@ class _Run:
                 self.call = structs.replace(self.call, category="read")
         if opened is not None:
             self.original = Text(self.redact(opened).text)
-            if self.is_standard:
+            if self.policy.mode is not Mode.SAFE:
                 self._keep("json_envelope", Loss.NONE, opened)
                 self._redact()
         if not terminal.may_act(self.text):
@@ -284,7 +290,7 @@ class _Run:
             return False
         if self._passes_over(name):
             return False
-        found = self._made(name, families.apply, self.call, lossy=self.policy.lossy)
+        found = self._made(name, families.apply, self.call, lossy=self.lossy)
         if found is None:
             self._tell(name, None, _NOTHING_TO_DO)
         elif self._keeps(name, found.loss, found.text):
@@ -295,9 +301,7 @@ class _Run:
     def steps(self, stages: tuple[Stage, ...], source: Source) -> None:
         """Run the stages that the mode and the call allow, and keep each output that is smaller."""
         may_pass = self.is_late is not None or not self.readable
-        for stage, why_not in _allowed(
-            stages, self.call.is_quoted, self.policy.lossy, self.policy.for_others
-        ):
+        for stage, why_not in _allowed(stages, self.call.is_quoted, self.lossy, self.policy.for_others):
             if not why_not:
                 if may_pass and self._passes_over(stage.name):
                     continue

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penumbra.compress import pipeline
+from penumbra.compress import failure_lines, pipeline
 from penumbra.compress.pipeline import shorten
 from penumbra.compress.result import Loss, Mode, Policy, Redacted, Shortened, ToolOutput
 from penumbra.compress.stage import Stage
@@ -62,10 +62,22 @@ def test_small_results_get_the_safe_stages_only(mode: Mode) -> None:
     assert run(text, mode=mode, min_bytes=512).text == text[4:]
 
 
-def test_safe_mode_has_no_structure_stages() -> None:
+def test_safe_mode_has_no_structure_stages_unless_the_text_would_be_cut() -> None:
     text = "same line here\n" * 100
     assert run(text, mode=Mode.SAFE).text is text
-    assert run(text, mode=Mode.STANDARD).text == "same line here\n[the line above 99 more times]\n"
+    for result in (run(text, mode=Mode.STANDARD), run(text, mode=Mode.SAFE, max_output_bytes=1_000)):
+        assert result.text == "same line here\n[the line above 99 more times]\n"
+    row = "row {} of the ledger says {}\n".format
+    rows = "".join(row(n, n * n) for n in range(1_000))
+    assert run(rows, mode=Mode.SAFE, max_output_bytes=9_000, lossy=True).stages == ("truncate",)
+
+
+def test_code_is_no_failure_where_a_file_is_cut() -> None:
+    code = "".join(f'    raise ValueError("error: no {n * n}")\n' for n in range(1_000))
+    for path, is_code in (("a.py", True), ("a.log", False)):
+        cut = run(code, "Read", {"file_path": path}, mode=Mode.SAFE, max_output_bytes=9_000).text
+        assert (failure_lines.HEADING in cut) is not is_code
+        assert len(cut) > 8_000
 
 
 def test_lossy_stages_wait_for_permission(monkeypatch: pytest.MonkeyPatch) -> None:
