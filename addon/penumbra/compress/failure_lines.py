@@ -347,8 +347,7 @@ def write(
     `body` gets at least `least` bytes. Failure lines get at most the fraction `share` of `space`, and `more`
     bytes beyond `space`."""
     most = max(0, min(int(space * share), space - least))
-    reserved = spare = 0
-    shown, missing = "", Missing([[]])
+    reserved = 0
     for attempt in range(_ATTEMPTS):
         shown = body(space - reserved)
         missing = failures.without(utf8(shown), weakest)
@@ -357,7 +356,6 @@ def write(
         if needs <= spare or reserved >= most:
             break
         reserved = most if attempt + 2 == _ATTEMPTS else min(most, reserved + needs - spare)
-    needs = missing.needs(more + most) if missing else 0
     if 0 < 2 * needs <= reserved:
         # The last attempt may reserve far more than the failure lines need.
         wider = body(space - needs)

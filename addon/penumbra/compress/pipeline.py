@@ -88,11 +88,9 @@ def shorten(
             return run.result()
         if envelope is not None:
             run.structure(envelope, ref)
+        limit, reserve = policy.max_output_bytes, size(policy.overhead)
         file = run.call.path if run.call.shows_files and not output.is_error else None
-        cut = partial(
-            truncate.truncate, limit=policy.max_output_bytes, reserve=size(policy.overhead), file=file
-        )
-        run.apply("truncate", Loss.LOSSY, cut)
+        run.apply("truncate", Loss.LOSSY, lambda text: truncate.truncate(text, limit, reserve, file))
     run.redact_again()
     return run.result()
 
@@ -149,7 +147,7 @@ class _Run:
         )
         if self.call.category == "other" and self.call.path and not self.output.is_error:
             body = Text.of(self.text if opened is None else opened).envelope.body
-            if shows_file(tool, body):
+            if shows_file(tool, body, self.call.path):
                 self.call = structs.replace(self.call, category="read")
         if opened is not None:
             self.original = Text(self.redact(opened).text)
@@ -463,9 +461,7 @@ def _shape_of(text: Text) -> Shape:
             return Shape.JSON
     beginning = text[:_BEGINNING]
     may_be = "diff --git " in beginning or "@@ -" in beginning or "\n+++ " in beginning
-    if may_be and _DIFF.search(beginning):
-        return Shape.DIFF
-    return Shape.PLAIN
+    return Shape.DIFF if may_be and _DIFF.search(beginning) else Shape.PLAIN
 
 
 def _failed(stage: str, error: Exception) -> None:

@@ -64,24 +64,25 @@ class _Reference(Struct, frozen=True):
     name: CallName | None = None
 
     @property
+    def count(self) -> int:
+        """The number of lines. The empty rest after the last line break of an earlier text is no line."""
+        lines = self.earlier.output[self.place : self.place + self.end - self.start]
+        return len(lines) - (not lines[-1] and self.place + len(lines) == len(self.earlier.output))
+
+    @property
     def numbers(self) -> tuple[int, int]:
         """The numbers of the first and last line in the earlier text; 0 if a number is missing or skipped."""
-        count = self.end - self.start
+        count = self.count
         first, last = self.earlier.numbers[self.place], self.earlier.numbers[self.place + count - 1]
         return (first, last) if first and last - first == count - 1 else (0, 0)
 
     @property
-    def keys(self) -> frozenset[bytes]:
-        """As in `CallName`."""
-        return self.name.keys if self.name else frozenset()
-
-    @property
     def marker(self) -> str:
         """The text that replaces the lines."""
-        (first, last), count, name = self.numbers, self.end - self.start, self.name.name if self.name else ""
+        (first, last), count, name = self.numbers, self.count, self.name.name if self.name else ""
         what = f"{counted(count, 'line')}: same as in {name}"
         is_output = self.earlier.is_counted and not self.earlier.is_argument
-        if not first or (is_output and count == len(self.earlier.output) and "[" not in name):
+        if not first or (is_output and self.end - self.start == len(self.earlier.output) and "[" not in name):
             return f"[{what}]"
         where = f"line {first}" if count == 1 else f"lines {first} to {last}"
         return f"[{what}, {where}{' of its output' if is_output else ''}]"
@@ -109,7 +110,7 @@ def with_references(
     if not repeated:
         return None
     written = _written(text, repeated, lines.numbers)
-    return Referring(written, frozenset().union(*[one.keys for one in repeated]))
+    return Referring(written, frozenset().union(*[one.name.keys for one in repeated if one.name]))
 
 
 def _uncounted_end(start: int, end: int, first: Mapping[int, int], lines: Sequence[str]) -> int:

@@ -125,6 +125,25 @@ def test_failures_stay_in_a_fenced_output_of_an_unknown_tool_with_a_path(is_erro
     assert "\nERROR: boom at src/x.c:12\n" in made.text
 
 
+@pytest.mark.parametrize(
+    ("path", "row", "is_file"),
+    [
+        ("notes/a.md", "case {} of {}", True),
+        ("notes/a.md", "notes/a.md: case {} of {}", False),
+        ("notes/a.md", "2026-01-02T03:04:05Z INFO case {} of {}", False),
+        ("ann@example.md", "case {} of {}", False),
+    ],
+)
+def test_an_unknown_tool_shows_the_file_that_only_an_argument_names(
+    path: str, row: str, is_file: bool
+) -> None:
+    text = "\n".join(["# Notes", *[row.format(n, n * 7919 % 1009) for n in range(1_000)]])
+    made = shorten(
+        ToolOutput(text, "acme_script", {"what": path}), Policy(lossy=True), Redacted, lambda _: ""
+    )
+    assert (made.text == text) is is_file
+
+
 def test_lines_near_a_mentioned_name_are_kept() -> None:
     lines = list(NOISE)
     lines[211] = "the anemometer answers again"

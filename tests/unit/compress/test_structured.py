@@ -74,6 +74,12 @@ def test_spelling_of_numbers_survives_in_cells() -> None:
     assert text.split("\n")[1:] == ["1.10\t12345678901234567890123", "1e5\tnull", "-0\t2"]
 
 
+def test_a_table_of_equal_objects_has_no_columns() -> None:
+    assert to_tables(json.dumps([{"state": "ok", "who": "x" * 9}] * 3)) == (
+        '[table 1: 3 objects; the same in all: "state":"ok","who":"xxxxxxxxx"]'
+    )
+
+
 def test_long_shared_beginnings_are_written_once() -> None:
     rows = [{"u": f"https://example.com/api/v1/items/{n}x"} for n in range(5)]
     text = to_tables(json.dumps(rows))

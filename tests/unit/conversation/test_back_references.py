@@ -265,7 +265,7 @@ def test_the_last_line_stays_unless_the_whole_output_is_repeated_and_reports_not
     last = "the cart has seven items in all"
     ran = "\n".join([*code(0, 20), last, ""])
     reporting = "\n".join([*code(0, 20), "build succeeded.", *code(20, 40), last, ""])
-    assert rerun(ran, ran) == "[22 lines: same as in Bash ./run]"
+    assert rerun(ran, ran) == "[21 lines: same as in Bash ./run]"
     for earlier, new in ((ran, f"begun\n{ran}"), (reporting, reporting)):
         made = rerun(earlier, new)
         assert made is not None

@@ -32,8 +32,6 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
 _SHORT_LINE = 4_000
 """The length in characters of the longest command line whose call is cached."""
-
-
 _EXIT_CODES = ("$?", "PIPESTATUS", "pipestatus", "LASTEXITCODE", "ERRORLEVEL", "errorlevel")
 """The variables in which shells have the exit code of the last command."""
 
@@ -173,7 +171,9 @@ def classify(tool: str, arguments: Any) -> Call:
     return Call(category=kind, family=family, path=path or "", numbers=numbers, signs=signs)
 
 
-_FILE = re.compile(r"(?:file://)?((?:[A-Za-z]:)?[^:?*\s]{0,400}[^/\\:?*\s]\.[A-Za-z]\w{0,9})")
+_FILE = re.compile(
+    r"(?![^/\\]*@[^/\\]*\Z)(?:file://)?((?:[A-Za-z]:)?[^:?*\s]{0,400}[^/\\:?*\s]\.[A-Za-z]\w{0,9})"
+)
 
 
 def _only_file(members: Mapping[str, Any]) -> str:

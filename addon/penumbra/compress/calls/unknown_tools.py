@@ -11,6 +11,7 @@ from typing import Any
 
 from penumbra import rules
 from penumbra.compress import token_estimate
+from penumbra.compress.calls import log_files
 from penumbra.compress.calls.tools import tool_rules
 from penumbra.compress.critical_lines import Severity
 from penumbra.compress.failure_lines import FailureLines
@@ -34,20 +35,19 @@ def category(name: str, arguments: Mapping[str, Any]) -> Category:
 
 
 _MOST_TOKENS = 6_000
-"""The estimated tokens of the longest text that is a file because of its indentation or fence alone."""
-_CODE = 5
-"""At least one of this number of filled lines of code is indented."""
+"""A text with more estimated tokens is no file if it states a failure."""
 _COUNTED = 8
 """At least this number of consecutive line numbers shows a file."""
 _NUMBER = re.compile(r"[ \t]{0,8}L?([0-9]{1,7})(?:→|\t|:|[ ]?\||\.(?: |$))")
 """The number that a tool may write before a line."""
-_FENCED = re.compile(r"(?:[^\n]{0,400}\n){0,4}(`{3,8})[^\n`]{0,400}\n.*\n\1\s*", re.DOTALL)
+_HEADING = 4
+"""A tool may name a file in this number of lines above the text of the file."""
 
 
-def shows_file(name: str, text: str) -> bool:
-    """Return whether the result of an unknown tool with a path is probably the path's file: numbered lines, a
-    fenced text, or a short text with blank and indented lines. A tool whose name has a word for another
-    action shows no file. A long fenced text that states a failure is the output of a program."""
+def shows_file(name: str, text: str, path: str) -> bool:
+    """Return whether the result of an unknown tool is probably the file at `path`, which an argument names. A
+    file has numbered lines, or is no JSON and no log and does not name itself. A long text that states a
+    failure is the output of a program. A tool whose name has a word for another action shows no file."""
     if _is_in(_actions(), _words(name[:_LONGEST_NAME])):
         return False
     lines = text.split("\n")
@@ -55,16 +55,12 @@ def shows_file(name: str, text: str) -> bool:
     numbers = [int(match[1]) for match in map(_NUMBER.match, filled) if match is not None]
     if len(numbers) >= _COUNTED and numbers[-1] - numbers[0] == len(numbers) - 1:
         return 10 * len(numbers) >= 9 * len(filled)
-    if _FENCED.fullmatch(text) is not None:
-        return token_estimate.estimate(text) <= _MOST_TOKENS or not _states_failure(text)
-    indented = sum(line[0] in " \t" for line in filled)
-    is_code = 0 < len(lines) - len(filled) < len(filled) <= _CODE * indented
-    return is_code and token_estimate.estimate(text) <= _MOST_TOKENS
-
-
-def _states_failure(text: str) -> bool:
-    kinds = FailureLines.of(utf8(text), is_stated=True).kinds.values()
-    return any(kind.severity <= Severity.ERROR for kind in kinds)
+    named = path.replace("\\", "/").rpartition("/")[2]
+    if text.lstrip()[:1] in ("{", "[") or named in "\n".join(lines[_HEADING:]) or log_files.is_log("", text):
+        return False
+    return token_estimate.estimate(text) <= _MOST_TOKENS or not FailureLines.of(
+        utf8(text), is_stated=True
+    ).without(b"", Severity.COMPLAINT)
 
 
 @rules.cached

@@ -149,7 +149,7 @@ def _write(rows: Sequence[Row], title: str) -> list[str] | None:
                 for value, text in zip(values, texts, strict=True)
             ]
         )
-    header += "; columns " + ",".join(map(quoted, shown))
+    header += "; columns " * bool(shown) + ",".join(map(quoted, shown))
     return [f"[{header}]", *map("\t".join, zip(*written, strict=True))]
 
 
