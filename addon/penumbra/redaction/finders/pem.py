@@ -138,12 +138,15 @@ _ANCHORS = (
 )
 """The lower-case copy of a text with a private key contains one of these strings."""
 
+_BEFORE, _AFTER = 16, 64
+"""The beginning of a key without a BEGIN line is in this range of bytes around an anchor."""
+
 
 def private_keys(data: bytes, low: bytes, places: list[int]) -> Iterator[Span]:
     """Yield the private keys of a text. A key may be incomplete."""
     yield from _armoured(data)
-    yield from _naked(data)
-    yield from _wrapped(data)
+    yield from _naked(data, places)
+    yield from _wrapped(data, places)
     yield from _putty(data)
 
 
@@ -259,10 +262,19 @@ def _headless(data: bytes, low: int, end: int) -> tuple[int, int] | None:
     return (low + first, low + last) if total >= 40 else None
 
 
-def _naked(data: bytes) -> Iterator[Span]:
+def _near(pattern: re.Pattern[bytes], data: bytes, places: list[int]) -> Iterator[re.Match[bytes]]:
+    """Yield the matches of a pattern that contain one of the anchors at `places`."""
+    at = 0
+    for place in places:
+        for match in pattern.finditer(data, max(at, place - _BEFORE), place + _AFTER):
+            yield match
+            at = match.end()
+
+
+def _naked(data: bytes, places: list[int]) -> Iterator[Span]:
     """Yield keys without a BEGIN line. The first characters show that the text is a key."""
     done = 0
-    for match in _NAKED.finditer(data):
+    for match in _near(_NAKED, data, places):
         if match.start() < done:
             continue
         lines = _lines(data, match.start(), _line_prefix(data, match.start()))
@@ -271,10 +283,10 @@ def _naked(data: bytes) -> Iterator[Span]:
             yield _span(*lines)
 
 
-def _wrapped(data: bytes) -> Iterator[Span]:
+def _wrapped(data: bytes, places: list[int]) -> Iterator[Span]:
     """Yield key files that are encoded in base64 once or twice more."""
     done = 0
-    for mark in _WRAPPED.finditer(data):
+    for mark in _near(_WRAPPED, data, places):
         at = mark.start()
         run = _MATERIAL.match(data, at)
         if at < done or run is None or not _hides_key(run[0]):
