@@ -23,15 +23,19 @@ PATTERN = re.compile(rf"\[{_BODY}\]")
 PATTERN_BYTES = re.compile(rf"\[{_BODY}\]".encode())
 WITHIN_WORD = re.compile(rf"(?<=[\w+/-])(?<!\\[nrt])\[{_BODY}\]|\[{_BODY}\](?=[\w+/-])".encode())
 """This pattern matches a placeholder that replaces a part of a word."""
-ALONE = rf"=\[{_BODY}\](?=[\r\n]|\Z)".encode()
-"""The pattern of an assignment's value that is only a placeholder."""
+ALONE = (
+    rf"[\"']?[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:\[{_BODY}\](?=[\r\n]|\Z)"
+    rf"|([\"'])\[{_BODY}\]\1(?![ \t]{{1,4}}(?:->|\xe2)))"
+).encode("latin-1")
+"""The pattern of an operator and a value that is only a placeholder. No arrow to a new value follows."""
 MAX_LENGTH = len("[REDACTED::]") + 40 + 6
 """The number of characters in the longest placeholder."""
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _PAIRS = [one + other for one in _BASE32 for other in _BASE32]
 """The two base32 letters of each number of ten bits."""
-_MARK = b"[REDACTED:"
-_MARKS = ahocorasick_rs.BytesAhoCorasick([_MARK])
+MARK = b"[REDACTED:"
+"""The beginning of each placeholder."""
+_MARKS = ahocorasick_rs.BytesAhoCorasick([MARK])
 """An automaton that finds the beginnings of placeholders."""
 
 
@@ -55,8 +59,13 @@ def make(label: str, key: bytes, value: bytes) -> str:
 
 def ends(data: bytes, at: int) -> bool:
     """Return whether a placeholder ends at `at`."""
-    start = data.rfind(_MARK, max(0, at - MAX_LENGTH), at)
+    start = data.rfind(MARK, max(0, at - MAX_LENGTH), at)
     return start >= 0 and PATTERN_BYTES.fullmatch(data, start, at) is not None
+
+
+def has_name(data: bytes, start: int) -> bool:
+    """Return whether the word that begins at `start` is the label of a placeholder."""
+    return PATTERN_BYTES.match(data, start - len(MARK)) is not None
 
 
 def is_in(data: bytes) -> bool:
@@ -67,7 +76,7 @@ def is_in(data: bytes) -> bool:
 
 def spans(data: bytes) -> list[tuple[int, int]]:
     """Return the spans of placeholders, in order."""
-    if _MARK not in data:
+    if MARK not in data:
         return []
     return [match.span() for match in PATTERN_BYTES.finditer(data)]
 

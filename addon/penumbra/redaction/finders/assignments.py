@@ -233,7 +233,6 @@ REST = re.compile(rb"[A-Za-z0-9+/=_.~%-]*")
 _LONGEST_REST = 65536
 _RANDOM = re.compile(rb"[A-Za-z0-9+/=_-]{16}")
 _REPLACED = re.compile(placeholder.ALONE)
-"""This pattern matches a value that is only a placeholder."""
 _NAME_ENDS = (b'"', b"'", b"\\", b" ", b"\t", b">")
 """The bytes that may follow a name in a tag."""
 _NO_NAME_BEFORE = (b"/", b"#", b"?", b"&")
@@ -314,10 +313,11 @@ def assigned(
     true if `FLAGS` and `TAG_ENDS` match in the text."""
     long_values = _LongValues(data)
     read_to = 0
+    is_marked = placeholder.MARK in data
     for count, (start, end) in enumerate(_telling_names(data, low)):
         if not count % _CHECKED:
             time_budget.check()
-        if data.startswith(b"=[", end) and _REPLACED.match(data, end):
+        if is_marked and (_REPLACED.match(data, end) or placeholder.has_name(data, start)):
             continue
         meaning = _meaning(data[start:end])
         secrets: list[Span] = []
