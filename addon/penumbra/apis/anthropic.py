@@ -30,7 +30,6 @@ from penumbra.wire.json_values import encode
 
 _RUN_BY_CLIENT = ("custom", "bash_", "text_editor_", "computer_", "memory_")
 """Prefixes of the types of tools that the client runs. The provider runs tools of all other types."""
-_ELSEWHERE = -1
 """The index of a response that the request does not contain."""
 _TOOL_CHANGES = (b"tool_addition", b"tool_removal")
 SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
@@ -174,14 +173,12 @@ class AnthropicFormat(ApiFormat):
     def thinking(self, request: Document) -> Raw | None:
         return request.top.get("thinking")
 
-    def visible(self, document: Document) -> list[Visible]:
-        before = _continued(document)
-        first = [Visible(_ELSEWHERE, (), "", "", 0, response_id=before)] if before else []
-        return first + super().visible(document)
+    def continued(self, document: Document) -> str:
+        return _continued(document)
 
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         items = request.items(request.top.get("messages"))
-        if visible.index == _ELSEWHERE:
+        if visible.response_id:
             return _put_into_thread(request, items, hidden)
         message = items[visible.index]
         if request.is_edited(*request.place(message)):

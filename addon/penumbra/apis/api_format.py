@@ -8,8 +8,9 @@ parts, this module derives results, calls, texts outside of results, and the fea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -24,6 +25,7 @@ from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import encode
 from penumbra.wire.prefix_memory import Computation
 
+T = TypeVar("T")
 Answered = Callable[[Part, Mapping[str, ToolCall], OpenCalls], ToolCall | None]
 
 
@@ -242,6 +244,10 @@ class ApiFormat(ABC):
         """Remove the messages with these indexes."""
         return
 
+    def continued(self, document: Document) -> str:
+        """Return the id of the stored response that a request continues; empty if there is none."""
+        return ""
+
     def compared_with(self, request: Document) -> Raw | None:
         """Return the id of the response whose prompt the provider compares with this one; None without
         one."""
@@ -348,31 +354,42 @@ class ApiFormat(ABC):
 
     def visible(self, document: Document) -> list[Visible]:
         """Return the responses in a request, in order. Their features identify hidden exchanges."""
+        return [visible for visible, _ in self.responses_with(document, lambda visible: None)]
+
+    def responses_with(
+        self, document: Document, make: Callable[[Visible], T], inputs: Hashable = None
+    ) -> list[tuple[Visible, T]]:
+        """Return each response in a request, in order, with the result of `make`, which depends only on the
+        earlier messages and on `inputs`."""
         prompt = self.prompt(document)
-        messages = prompt.messages
+        messages, before = prompt.messages, self.continued(document)
 
         def begins(turn: int) -> bool:
             joins = self.joins_messages and turn > 0 and messages[turn - 1].by_model
             return messages[turn].by_model and not joins
 
-        def add_before(found: list[Visible], turn: int) -> None:
+        def add_before(found: list[tuple[Visible, T]], turn: int) -> None:
             """Add the latest response before a message, which is complete with its results."""
             start = next(filter(begins, range(turn - 1, -1, -1)), -1)
             if start >= 0:
-                found.append(self._visible(document, self.response_at(document, start), found))
+                last = found[-1][0] if found else Visible(-1, (), "", "", -1)
+                visible = self._visible(document, self.response_at(document, start), last)
+                found.append((visible, make(visible)))
 
-        def step(found: list[Visible], turn: int) -> None:
+        def step(found: list[tuple[Visible, T]], turn: int) -> None:
             if begins(turn):
                 add_before(found, turn)
 
-        computation = Computation[list[Visible]](list, ("visible", self.message))
+        computation = Computation[list[tuple[Visible, T]]](list, ("responses", self.message), inputs)
         found = document.computed(prompt.place, len(messages), computation, step)
         add_before(found, len(messages))
+        if before:
+            stored = Visible(-1, (), "", "", 0, response_id=before)
+            found.insert(0, (stored, make(stored)))
         return found
 
-    def _visible(self, document: Document, messages: list[Message], before: list[Visible]) -> Visible:
-        """Return the response that consists of these messages. `before` has the earlier responses."""
-        last = before[-1] if before else Visible(-1, (), "", "", -1)
+    def _visible(self, document: Document, messages: list[Message], last: Visible) -> Visible:
+        """Return the response that consists of these messages. `last` is the response before it."""
         last_call, since = (last.calls[-1], 0) if last.calls else (last.last_call, last.since + 1)
         parts = [part for message in messages for part in message.parts]
         calls = [

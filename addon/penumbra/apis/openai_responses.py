@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import Any
 
-import msgspec
 from msgspec import Raw, structs
 
 from penumbra.apis.api_format import ApiFormat
@@ -46,7 +45,6 @@ from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.framing import Piece
 from penumbra.wire.json_values import encode
-from penumbra.wire.prefix_memory import Computation
 
 CALLS = {
     "function_call": ("", "arguments"),
@@ -76,7 +74,6 @@ _FROM_CLIENT = {
 """The types of the client's items other than messages and `…_call_output`."""
 _OWN_TOOLS = ("function", "custom", "local_shell", "shell", "apply_patch", "computer", "computer_use_preview")
 _BEFORE = "previous_response_id"
-_ELSEWHERE = -1
 _OPAQUE = ("compaction", "compaction_summary", "compaction_trigger")
 TEXTS = ("input_text", "output_text", "text")
 
@@ -100,32 +97,22 @@ class ResponsesFormat(ApiFormat):
             _parts(document, value, item, name),
             bound="encrypted_content" in item,
             opaque=name in _OPAQUE,
+            tools=item.get("tools") if name == "additional_tools" else None,
+            known_by=reasoning_name(document, item) if name in ("reasoning", "item_reference") else "",
         )
 
     def _prompt(self, document: Document) -> Prompt:
         prompt = super()._prompt(document)
         if prompt.place is None or not document.is_string(prompt.place):
-            return prompt
+            # Codex declares tools in items.
+            declared = [message.tools for message in prompt.messages if message.tools is not None]
+            return structs.replace(prompt, tools=(*prompt.tools, *declared)) if declared else prompt
         text = Part(Kind.TEXT, prompt.place, texts=(prompt.place,))
-        return msgspec.structs.replace(prompt, messages=(Message(prompt.place, 0, "user", False, (text,)),))
+        return structs.replace(prompt, messages=(Message(prompt.place, 0, "user", False, (text,)),))
 
     def system(self, document: Document) -> Iterator[Part]:
         for text in text_values(document, document.top.get("instructions"), TEXTS):
             yield Part(Kind.TEXT, text, texts=(text,))
-
-    def tool_arrays(self, document: Document) -> Iterator[Raw | None]:
-        """Yield the arrays that declare tools, in the request itself and in items, as Codex writes them."""
-        place = document.top.get("input")
-        items = document.items(place)
-
-        def step(arrays: list[Raw | None], turn: int) -> None:
-            item = document.members(items[turn])
-            if kind(document, item) == "additional_tools":
-                arrays.append(item.get("tools"))
-
-        computation: Computation[list[Raw | None]] = Computation(list, "tools")
-        yield document.top.get("tools")
-        yield from document.computed(place, len(items), computation, step)
 
     def schema_arrays(self, document: Document) -> Iterator[Raw]:
         yield from self.prompt(document).tools
@@ -178,13 +165,11 @@ class ResponsesFormat(ApiFormat):
             document.append(top["input"], added)
         return document.render()
 
-    def visible(self, document: Document) -> list[Visible]:
-        before = document.string(document.top.get(_BEFORE))
-        first = [Visible(_ELSEWHERE, (), "", "", 0, response_id=before)] if before else []
-        return first + super().visible(document)
+    def continued(self, document: Document) -> str:
+        return document.text_of(document.top.get(_BEFORE))
 
-    def _visible(self, document: Document, messages: list[Message], before: list[Visible]) -> Visible:
-        visible = super()._visible(document, messages, before)
+    def _visible(self, document: Document, messages: list[Message], last: Visible) -> Visible:
+        visible = super()._visible(document, messages, last)
         items = self.prompt(document).messages
         references = [_reference(document, message) for message in messages]
         if messages[-1] is not items[-1] and not any(references):
@@ -200,7 +185,7 @@ class ResponsesFormat(ApiFormat):
     def put_back(self, request: Document, visible: Visible, hidden: Hidden) -> bool:
         top = request.top
         items = request.items(top.get("input"))
-        if visible.index == _ELSEWHERE:
+        if visible.response_id:
             if hidden.results and not items:
                 return False
             if hidden.results:
@@ -216,16 +201,8 @@ class ResponsesFormat(ApiFormat):
         return self.replace_run(request, run, storable(request, messages))
 
     def reasoning(self, request: Document) -> list[Reasoning]:
-        prompt = self.prompt(request)
-
-        def step(found: list[Reasoning], place: int) -> None:
-            item = request.members(prompt.messages[place].value)
-            name = kind(request, item)
-            mark = reasoning_name(request, item) if name in ("reasoning", "item_reference") else ""
-            found += [Reasoning(place, mark)] if mark else []
-
-        computation: Computation[list[Reasoning]] = Computation(list, "reasoning")
-        return request.computed(prompt.place, len(prompt.messages), computation, step)
+        named = (message for message in self.prompt(request).messages if message.known_by)
+        return [Reasoning(message.turn, message.known_by) for message in named]
 
     def take_out(self, request: Document, places: Collection[int]) -> None:
         bounds = [request.place(item) for item in request.items(self.members(request).get("input"))]

@@ -73,6 +73,10 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     """True if the message has reasoning that the API may bind to its prefix."""
     opaque: bool = False
     """True if only the provider can read the message. Such a message is never changed, only removed."""
+    tools: Raw | None = None
+    """An array in the message that declares tools; None if there is none."""
+    known_by: str = ""
+    """The name of reasoning that must not end a response, as in `Reasoning`; empty for other messages."""
 
     def of(self, *kinds: Kind) -> list[Part]:
         return [part for part in self.parts if part.kind in kinds]

@@ -196,20 +196,17 @@ class Expansions:
         self, wire: ApiFormat, document: Document, caller: Caller, owner: bytes, before: Chain | None
     ) -> tuple[History, PastResponse | None]:
         """Return the history of a request, and the response that the request names by its id, or None."""
-        visible = wire.visible(document)
-        response_id = visible[0].response_id if visible else ""
+        response_id = wire.continued(document)
         if not response_id:
-            chain = before or prefix_hash.of(document)
-            return hidden_exchanges.read(wire, document, visible, owner, b"", chain), None
-        elsewhere = caller.elsewhere(response_id)
-        key = exchange_key(elsewhere, visible[0])
+            return hidden_exchanges.read(wire, document, owner, b"", before or prefix_hash.of(document)), None
+        key = _id_key(caller, response_id)
         named = (await self._exchanges.get([key])).get(key)
         if named is not None and named.scope != caller.scope and named.hidden is not None:
             # Another caller must not get the originals, but each hidden call needs a result.
             results = tuple(map(hidden_exchanges.forgotten, named.hidden.results))
             named = replace(named, hidden=msgspec.structs.replace(named.hidden, results=results))
         chain = prefix_hash.of(document, named.history if named is not None else prefix_hash.START)
-        return hidden_exchanges.read(wire, document, visible, owner, elsewhere, chain), named
+        return hidden_exchanges.read(wire, document, owner, caller.elsewhere(response_id), chain), named
 
     async def _belongs(
         self,

@@ -8,9 +8,8 @@ an exchange is dropped as far as the API allows.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, Visible
@@ -25,7 +24,6 @@ from penumbra.store.exchanges import PastResponse, ProviderResult, text_hash
 from penumbra.store.records import key_of_before
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import decode, encode
-from penumbra.wire.prefix_memory import Computation
 
 _TEXTS = {"content", "output"}
 """Members of a result that may have its text, in APIs whose providers store histories."""
@@ -86,47 +84,24 @@ class Replayed:
     """True if reasoning was dropped, by Penumbra or, at its request, by the provider."""
 
 
-def read(
-    wire: ApiFormat,
-    document: Document,
-    visible: Sequence[Visible],
-    owner: bytes,
-    elsewhere: bytes,
-    chain: Chain,
-) -> History:
+def read(wire: ApiFormat, document: Document, owner: bytes, elsewhere: bytes, chain: Chain) -> History:
     """Return the history of a request. `owner` is the scope of responses in the request. `elsewhere` is the
     scope of a response that the provider stores. `chain` has the hashes of the request's messages."""
-    before, own = chain.history, visible[1:] if elsewhere else visible
-    pairs = _keys(wire, document, own, owner, chain)
-    if elsewhere:
-        pairs.insert(0, (exchanges.key(elsewhere, visible[0]), None))
-    keys, signed = zip(*pairs, strict=True) if pairs else ((), ())
-    begun = visible[-1] if visible and visible[-1].open else None
-    front = before[begun.index] if begun is not None else before[-1]
-    return History(tuple(visible), keys, signed, before[-1], front, begun, chain.responses)
+    before = chain.history
 
-
-def _keys(
-    wire: ApiFormat, document: Document, visible: Sequence[Visible], owner: bytes, chain: Chain
-) -> list[tuple[bytes, bytes | None]]:
-    """Return the key of each response and the key of its reasoning."""
-    before, prompt = chain.history, wire.prompt(document)
-
-    def step(pairs: list[tuple[bytes, bytes | None]], turn: int) -> None:
-        # A response is complete when the next response begins.
-        done = len(pairs)
-        if done + 1 < len(visible) and visible[done + 1].index == turn:
-            pairs.append(_pair(owner, visible[done], before[visible[done].index]))
+    def keys_of(one: Visible) -> tuple[bytes, bytes | None]:
+        signed = exchanges.signature_key(owner, one.signature) if one.signature else None
+        if one.response_id:
+            return exchanges.key(elsewhere, one), signed
+        return exchanges.key(owner, one, before[one.index]), signed
 
     inputs = owner, chain.responses, before[0]
-    computation = Computation[list[Any]](list, ("keys", wire.message), inputs)
-    pairs = document.computed(prompt.place, len(prompt.messages), computation, step)
-    return pairs + [_pair(owner, one, before[one.index]) for one in visible[-1:]]
-
-
-def _pair(owner: bytes, visible: Visible, before: bytes) -> tuple[bytes, bytes | None]:
-    signed = exchanges.signature_key(owner, visible.signature) if visible.signature else None
-    return exchanges.key(owner, visible, before), signed
+    found = wire.responses_with(document, keys_of, inputs)
+    visible = tuple([one for one, _ in found])
+    begun = visible[-1] if visible and visible[-1].open else None
+    front = before[begun.index] if begun is not None else before[-1]
+    keys, signed = tuple([key for _, (key, _) in found]), tuple([signed for _, (_, signed) in found])
+    return History(visible, keys, signed, before[-1], front, begun, chain.responses)
 
 
 def forgotten(result: bytes) -> bytes:
