@@ -348,7 +348,7 @@ class Engine:
         inherit = None
         if prepared.earlier or carried.shows_earlier:
             inherit = partial(carried.inherited, self.stores.conversations, self.expansions.renew)
-        prepared = replace(prepared, provider_results=results, show=inputs.show, inherit=inherit)
+        prepared = structs.replace(prepared, provider_results=results, show=inputs.show, inherit=inherit)
         return structs.replace(accepted, prepared=prepared, find=carried.find)
 
     async def _record(
@@ -397,7 +397,7 @@ class Engine:
         if changed is None:
             return None
         if isinstance(changed, bytes):
-            prepared = sent.prepared and replace(sent.prepared, provider_results=())
+            prepared = sent.prepared and structs.replace(sent.prepared, provider_results=())
             cut = structs.replace(sent.rewritten, body=changed, is_cut=True)
             return structs.replace(sent, rewritten=cut, prepared=prepared, plan=None)
         plan = sent.plan.plus(changed) if sent.plan else changed

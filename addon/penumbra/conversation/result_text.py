@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 
 from msgspec import structs
 
@@ -84,14 +84,15 @@ def comparing(
 ) -> References:
     """Return references that know the texts in the request, so that no two texts get the same reference."""
 
-    @cache
-    def items() -> dict[str, Item]:
-        return {past[item.key].facts.ref: item for item in request.items if item.key in past}
+    made: list[dict[str, Item]] = []
 
     def carried(ref: str) -> str | None:
-        return original(request, items()[ref], redact) if ref in items() else None
+        if not made:
+            made.append({past[item.key].facts.ref: item for item in request.items if item.key in past})
+        item = made[0].get(ref)
+        return None if item is None else original(request, item, redact)
 
-    return replace(references, carried=carried)
+    return structs.replace(references, carried=carried)
 
 
 class Carried:

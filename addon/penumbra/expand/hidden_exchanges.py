@@ -9,7 +9,8 @@ an exchange is dropped as far as the API allows.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Hidden, Visible
@@ -29,8 +30,7 @@ _TEXTS = {"content", "output"}
 """Members of a result that may have its text, in APIs whose providers store histories."""
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(Struct, frozen=True):
     """A `History` has the responses in a request and their keys in the store."""
 
     visible: tuple[Visible, ...]
@@ -53,8 +53,7 @@ class History:
         return bool(self.visible and self.visible[0].response_id)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownResponses:
+class KnownResponses(Struct, frozen=True):
     """A `KnownResponses` has the stored facts about the responses in a request."""
 
     wire: ApiFormat
@@ -73,8 +72,7 @@ class KnownResponses:
     turns; otherwise empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(Struct, frozen=True):
     """A `Replayed` lists the exchanges that were put back into a request."""
 
     keys: tuple[bytes, ...] = ()
@@ -139,8 +137,7 @@ def put_back(
     return Replayed(tuple(keys), tuple(exchanges), dropped)
 
 
-@dataclass(frozen=True, slots=True)
-class Original:
+class Original(Struct, frozen=True):
     """An `Original` is a redacted original, with its tool and its kind of output."""
 
     text: str
@@ -162,8 +159,7 @@ Inherit = Callable[["Prepared"], Awaitable[Mapping[str, str]]]
 login."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(Struct, frozen=True):
     """A `Conditions` has the settings, headers and state that decide about the injected tool."""
 
     wanted: bool
@@ -186,8 +182,7 @@ class Conditions:
     """True if the conversation may get the tool although earlier turns had none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A `Prepared` is a request in which the model may ask for originals."""
 
     wire: ApiFormat
@@ -242,8 +237,7 @@ class Prepared:
         return self.history.visible[0].response_id if self.history.is_elsewhere else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """An `Answered` is one call of the injected tool and its answer, for metrics."""
 
     ref: str

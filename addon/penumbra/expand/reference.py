@@ -18,9 +18,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from penumbra.apis.api_format import ApiFormat
 from penumbra.apis.base import Tool, Tools
@@ -70,8 +72,7 @@ def prefix(reference: str, tool: str, hint: bool) -> str:
     return f"<<<SHADOW:{reference}>>>\n{line}"
 
 
-@dataclass(frozen=True, slots=True)
-class References:
+class References(Struct, frozen=True, eq=False):
     """A `References` makes the references and prefixes of one request."""
 
     key: bytes
@@ -82,7 +83,7 @@ class References:
     """True if the request has all texts of its conversation, so that no two texts get the same brief form."""
     carried: Callable[[str], str | None] = lambda ref: None
     """A function that returns the redacted original of an earlier reference, if the request contains it."""
-    _taken: dict[str, str] = field(default_factory=dict, compare=False)
+    _taken: dict[str, str] = msgspec.field(default_factory=dict)
     """Whole references by their brief forms."""
 
     def ref(self, original: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import orjson
@@ -93,8 +93,8 @@ class Conversations:
         entries = await self._table.get([key, start] if start else [key], latest=True)
         if (entry := entries.get(key)) is None:
             return ConversationState()
-        pauses = ((max(0.0, self.steady() - each.seen), each.life) for each in entries.values())
-        idle = min(pause if pause > life else 0.0 for pause, life in pauses)
+        now = self.steady()
+        idle = min([now - each.seen if now - each.seen > each.life else 0.0 for each in entries.values()])
         return replace(entry, idle=idle)
 
     async def sent(
@@ -172,8 +172,7 @@ def _after(
 
 
 def _pack(entry: ConversationState) -> bytes:
-    lesson = asdict(entry.limits)
-    record = {"seen": entry.seen, "lesson": lesson, "tool": entry.tool, "revision": entry.revision}
+    record = {"seen": entry.seen, "lesson": entry.limits, "tool": entry.tool, "revision": entry.revision}
     record["life"] = entry.life
     return orjson.dumps({**record, "waits": True} if entry.waits else record)
 

@@ -76,8 +76,7 @@ def text_hash(text: str) -> str:
 
 def _digest(secret: bytes, purpose: bytes, *parts: bytes) -> bytes:
     digest = hashlib.blake2b(key=secret[:64], digest_size=_KEY_BYTES, person=b"penumbra " + purpose)
-    for part in parts:
-        digest.update(part)
+    digest.update(b"".join(parts))
     return digest.digest()
 
 
@@ -91,8 +90,8 @@ def key(owner: bytes, visible: Visible, history: bytes = prefix_hash.START) -> b
         parts = ["item", visible.item]
     else:
         parts = ["text", text_hash(visible.text), *(visible.tokens or visible.calls)]
-    counted = [history, *map(utf8, parts)]
-    return _digest(owner, b"answer", *(len(data).to_bytes(4, "big") + data for data in counted))
+    counted = [history, *[utf8(part) for part in parts]]
+    return _digest(owner, b"answer", *[len(data).to_bytes(4, "big") + data for data in counted])
 
 
 def keys(owner: bytes, visible: Visible, history: bytes) -> list[bytes]:
