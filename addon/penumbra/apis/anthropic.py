@@ -90,9 +90,9 @@ class AnthropicFormat(ApiFormat):
         top = request.top
         names, own = [], 0
         for item in request.items(top.get("tools")):
-            tool = request.members(item)
-            names.append(request.text_of(tool.get("name")))
-            own += (request.string(tool.get("type")) or "custom").startswith(_RUN_BY_CLIENT)
+            name, kind = request.texts(request.members(item), "name", "type")
+            names.append(name)
+            own += (kind or "custom").startswith(_RUN_BY_CLIENT)
         if any(map(request.contains, _TOOL_CHANGES)):
             available = set(names)
             for message in self.prompt(request).messages:

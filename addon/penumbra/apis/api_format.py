@@ -23,7 +23,6 @@ from penumbra.apis.turns import BODY
 from penumbra.apis.upstream_error import DescribedError
 from penumbra.wire.document import Document, Edit
 from penumbra.wire.json_values import encode
-from penumbra.wire.prefix_memory import Computation
 
 T = TypeVar("T")
 Answered = Callable[[Part, Mapping[str, ToolCall], OpenCalls], ToolCall | None]
@@ -295,7 +294,7 @@ class ApiFormat(ABC):
             message = document.about(items[turn], self.message)
             messages.append(message if message.turn == turn else msgspec.structs.replace(message, turn=turn))
 
-        return document.computed(place, len(items), Computation(list, self.message), step)
+        return document.computed(place, len(items), list, step, self.message)
 
     def read(self, document: Document) -> Conversation:
         """Return the conversation of a request body. Unknown parts are ignored."""
@@ -380,8 +379,9 @@ class ApiFormat(ABC):
             if begins(turn):
                 add_before(found, turn)
 
-        computation = Computation[list[tuple[Visible, T]]](list, ("responses", self.message), inputs)
-        found = document.computed(prompt.place, len(messages), computation, step)
+        found = document.computed(
+            prompt.place, len(messages), list, step, ("responses", self.message), inputs
+        )
         add_before(found, len(messages))
         if before:
             stored = Visible(-1, (), "", "", 0, response_id=before)

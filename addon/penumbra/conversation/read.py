@@ -32,7 +32,7 @@ from penumbra.conversation.items import Item, Keys, OutsideText, Searched, for_p
 from penumbra.conversation.model import Mentions, Request
 from penumbra.conversation.outside_results import TextFinder
 from penumbra.wire.document import Document
-from penumbra.wire.prefix_memory import Computation, PrefixMemory
+from penumbra.wire.prefix_memory import PrefixMemory
 
 _ENTRY_BYTES = 200
 """Rough size of one entry."""
@@ -182,8 +182,8 @@ def _read(request: Request, knows_caller: bool, unique: frozenset[str]) -> Reque
         visit(so_far, turn, value, messages, so_far.links.add(document, value))
 
     if listed:
-        computation = Computation(begin, ("read", wire.message), (finder, links.referable, unique))
-        found = document.computed(prompt.place, len(listed), computation, step)
+        key, inputs = ("read", wire.message), (finder, links.referable, unique)
+        found = document.computed(prompt.place, len(listed), begin, step, key, inputs)
         chain = found.links.chain()
     else:
         # If the value is no list, it may be the only message.

@@ -32,7 +32,6 @@ from penumbra.conversation.planner import SLACK, Planner, argument_keys, may_sho
 from penumbra.store.conversations import ConversationState, LearnedLimits
 from penumbra.store.decisions import Decision, Facts
 from penumbra.wire.document import Document, Edit
-from penumbra.wire.prefix_memory import Computation
 
 T = TypeVar("T")
 _KEY = attrgetter("key")
@@ -174,13 +173,15 @@ def _remembered(inputs: Inputs, decider: Decider) -> list[Shown]:
             forms.note(item, decision, shown, document.edits[before:])
         forms.texts = earlier.so_far
 
-    computation = Computation(
+    forms = document.computed(
+        messages,
+        len(starts),
         lambda: Forms(earlier.so_far),
+        step,
         "forms",
         inputs.show,
         lambda forms: forms.fits(items, inputs.past, earlier),
     )
-    forms = document.computed(messages, len(starts), computation, step)
     resume(forms)
     return forms.shown
 

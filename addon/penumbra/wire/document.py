@@ -19,7 +19,7 @@ import json
 import re
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -39,7 +39,6 @@ from penumbra.wire.json_values import (
 )
 from penumbra.wire.prefix_memory import (
     POINTER,
-    Computation,
     Known,
     Prefix,
     PrefixMemory,
@@ -275,18 +274,33 @@ class Document:
         return self._remembered.starts if self._remembered is not None and is_continued else None
 
     def computed(
-        self, array: Raw | None, count: int, computation: Computation[S], step: Callable[[S, int], None]
+        self,
+        array: Raw | None,
+        count: int,
+        begin: Callable[[], S],
+        step: Callable[[S, int], None],
+        key: Hashable,
+        inputs: Hashable = None,
+        fits: Callable[[S], bool] | None = None,
     ) -> S:
         """Return the result of a computation over the `count` items of an array. The computation continues
         after a known prefix, if there is one. `step` adds the item at an index to a state, and must not read
-        later items. The result must not contain offsets in the document."""
-        starts = self.starts(array)
-        if self._remembered is not None and starts is not None and count == len(starts):
-            return self._remembered.computed(computation, step)
-        state = computation.begin()
-        for index in range(count):
+        later items. The result must not contain offsets in the document. There are few keys, and equal keys,
+        inputs and bytes give equal results. `fits` says whether the computation can continue from a state.
+
+        A state is a list, or an object with `copy` and `weigh`. A copy can continue by itself, and `weigh`
+        returns rough bytes."""
+        remembered = self._remembered if len(self.starts(array) or ()) == count > 0 else None
+        known, at, end = (None, 0, 0) if remembered is None else remembered.state(key, inputs, fits)
+        state: Any = begin() if known is None else known.copy()
+        for index in range(at, end):
             step(state, index)
-        return state
+        if remembered is not None and at < end:
+            remembered.keep(key, inputs, state.copy())
+        for index in range(end, count):
+            step(state, index)
+        result: S = state
+        return result
 
     def about(self, value: Raw, make: Callable[[Document, Raw], T]) -> T:
         """Return the result of `make` for a value. The result is stored and must depend only on the value."""

@@ -19,8 +19,9 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from threading import Lock
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from cffi import FFI
 from msgspec import Raw
@@ -55,19 +56,6 @@ def address_of(buffer: Any) -> int:
     return int(ffi.cast(POINTER, ffi.from_buffer(buffer)))
 
 
-class Computation(NamedTuple, Generic[S]):
-    """A `Computation` goes over the items of an array one by one. A state is a list, or an object with `copy`
-    and `weigh`. `copy` returns a state that can continue by itself, and `weigh` returns its rough bytes."""
-
-    begin: Callable[[], S]
-    key: Hashable
-    """The name of the computation. There are only a few computations."""
-    inputs: Hashable = None
-    """Further inputs. Equal keys, inputs and bytes give equal results."""
-    fits: Callable[[S], bool] | None = None
-    """A function that returns whether the computation can continue from a state; None if it always can."""
-
-
 class Segment(NamedTuple):
     """A `Segment` contains the items that one request added to a prefix."""
 
@@ -98,7 +86,7 @@ class Prefix:
     size: int = 0
     """The number of bytes from the first item to the end of the last item."""
     states: dict[Hashable, tuple[KeptState, ...]] = field(default_factory=dict)
-    """The states of each computation, by the `key` of the computation."""
+    """The states of each computation, by its key."""
     states_size: int = 0
     """Approximate bytes of the states."""
     contained: dict[bytes, bool] = field(default_factory=dict)
@@ -117,16 +105,15 @@ class Prefix:
             (*self.segments, segment), self.items + items, self.starts + starts, self.size + len(text)
         )
 
-    def state(self, computation: Computation[Any]) -> Any:
+    def state(self, key: Hashable, inputs: Hashable, fits: Callable[[Any], bool] | None) -> Any:
         """Return the state from which a computation can continue; None if there is none."""
-        for inputs, state, _ in self.states.get(computation.key, ()):
-            if inputs == computation.inputs and (computation.fits is None or computation.fits(state)):
-                return state
+        for kept in self.states.get(key, ()):
+            if kept.inputs == inputs and (fits is None or fits(kept.state)):
+                return kept.state
         return None
 
-    def keep(self, computation: Computation[Any], state: Any) -> None:
+    def keep(self, key: Hashable, inputs: Hashable, state: Any) -> None:
         """Store the state of a computation. The oldest of too many states is dropped."""
-        key, inputs = computation.key, computation.inputs
         before = self.states.get(key, ())
         others = [each for each in before if each.inputs != inputs][1 - _MOST_STATES :]
         size = _VALUE_BYTES * (1 + len(state)) if isinstance(state, list) else state.weigh()
@@ -296,8 +283,7 @@ class PrefixMemory:
         self._weigh(array, array.weigh())
         if len(listed) > _MOST_ARRAYS:
             self._drop(next(iter(listed)))
-        for _ in range(_MOST_DROPPED):
-            oldest = next(iter(self._arrays), array)
+        for oldest in list(islice(self._arrays, _MOST_DROPPED)):
             if array.used - oldest.used > _IDLE_SECONDS:
                 self._drop(oldest)
 
@@ -320,10 +306,10 @@ class PrefixMemory:
         self.bytes -= array.weight
         array.weight = 0
 
-    def keep(self, array: _Array, prefix: Prefix, computation: Computation[Any], state: Any) -> None:
+    def keep(self, array: _Array, prefix: Prefix, key: Hashable, inputs: Hashable, state: Any) -> None:
         """Store the state of a computation at a prefix of an array."""
         with self._lock:
-            prefix.keep(computation, state)
+            prefix.keep(key, inputs, state)
             if array in self._arrays:
                 self._weigh(array, array.weigh())
 
@@ -340,22 +326,20 @@ class Remembered(NamedTuple):
     starts: Sequence[int]
     """Offsets of all items in the document."""
 
-    def computed(self, computation: Computation[S], step: Callable[[S, int], None]) -> S:
-        """Return the result of a computation over all items. The computation continues from the longest
-        prefix with a state. `step` adds the item at an index to a state."""
-        at = end = len(self.likely.items)
-        if (known := self.likely.state(computation)) is None:
-            known = self.found.state(computation)
-            at = 0 if known is None else len(self.found.items)
-        state: Any = computation.begin() if known is None else known.copy()
-        for index in range(at, end):
-            step(state, index)
-        if at < end:
-            self.memory.keep(self.array, self.likely, computation, state.copy())
-        for index in range(end, len(self.starts)):
-            step(state, index)
-        made: S = state
-        return made
+    def state(
+        self, key: Hashable, inputs: Hashable, fits: Callable[[Any], bool] | None
+    ) -> tuple[Any, int, int]:
+        """Return the state from which a computation continues, or None; the number of the state's items; and
+        the number of items after which the next state is kept."""
+        end = len(self.likely.items)
+        if (state := self.likely.state(key, inputs, fits)) is not None:
+            return state, end, end
+        state = self.found.state(key, inputs, fits)
+        return state, 0 if state is None else len(self.found.items), end
+
+    def keep(self, key: Hashable, inputs: Hashable, state: Any) -> None:
+        """Store the state of a computation at the prefix that the next request will probably repeat."""
+        self.memory.keep(self.array, self.likely, key, inputs, state)
 
     def contains(self, data: bytes, text: bytes) -> bool:
         """Return whether a text occurs in the document. Results are stored, so callers use few texts."""

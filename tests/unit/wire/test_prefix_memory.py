@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 from penumbra.wire import prefix_memory
 from penumbra.wire.document import Document
 from penumbra.wire.json_values import NotJson
-from penumbra.wire.prefix_memory import Computation, PrefixMemory
+from penumbra.wire.prefix_memory import PrefixMemory
 
 LONG = [f"value {number}" for number in range(60)]
 
@@ -33,7 +33,7 @@ def fold(memory: PrefixMemory, values: list[Any], given: object = None, scope: b
         stepped.append(index)
         state.append(document.plain(document.items(array)[index]))
 
-    assert document.computed(array, len(values), Computation(list, "key", given), step) == values
+    assert document.computed(array, len(values), list, step, "key", given) == values
     return stepped
 
 
@@ -72,7 +72,7 @@ def test_a_state_has_the_weight_that_it_says() -> None:
         document, array = remembered(memory, json.dumps(LONG).encode())
     alone = memory.bytes
     for _ in range(2):
-        document.computed(array, len(LONG), Computation(_State, "key"), lambda state, index: None)
+        document.computed(array, len(LONG), _State, lambda state, index: None, "key")
         assert memory.bytes == alone + 100_000
 
 
@@ -170,7 +170,7 @@ def test_a_known_beginning_changes_no_reading() -> None:
         assert list(map(document.source, items)) == list(map(alone.source, wanted))
         stepped: list[int] = []
         step = partial(nothing, stepped)
-        document.computed(array, len(items), Computation(list, "key"), step)
+        document.computed(array, len(items), list, step, "key")
         found += len(items) - len(stepped)
     assert found > 10
 
@@ -231,12 +231,7 @@ def test_a_prefix_known_in_advance_changes_no_reading(monkeypatch: pytest.Monkey
                     plain = Document(data)
                     array = plain.members(plain.root).get("m")
                     plain.remember(array, memory, b"scope")
-                    plain.computed(
-                        array,
-                        len(plain.items(array)),
-                        Computation(list, "key"),
-                        partial(nothing, []),
-                    )
+                    plain.computed(array, len(plain.items(array)), list, partial(nothing, []), "key")
                 continue
             begun += 1
             assert wanted is not None, data
