@@ -12,8 +12,10 @@ Another stage (`trim`) removes needless blanks.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import groupby, islice
+from operator import eq
 
 from penumbra.compress import time_budget
 from penumbra.compress.text import Text
@@ -28,67 +30,38 @@ def fold(text: str) -> str | None:
     """Return the text with counts in place of repetitions; None if no count would be shorter, or if the text
     already has counts."""
     lines = Text.of(text).lines
-    starts = _starts(lines)
-    if not starts or (" more time" in text and any(map(_COUNT.fullmatch, lines))):
+    runs = sorted(_runs(lines)) if len({*lines}) < len(lines) else []
+    if not runs or (" more time" in text and any(map(_COUNT.fullmatch, lines))):
         return None
     folded: list[str] = []
     done = 0
-    for number, position in enumerate(starts):
-        if not (number + 1) % time_budget.PIECE:
-            time_budget.check()
-        if position < done:
+    while runs:
+        start, period, end = heappop(runs)
+        if start < done:
+            if done + 2 * period <= end:
+                heappush(runs, (done, period, end))
             continue
-        period, repeats = _cycle(lines, position)
-        if repeats:
-            folded += lines[done : position + period]
-            folded.append(_marker(period, repeats))
-            done = position + period * (repeats + 1)
+        repeats = (end - start) // period - 1
+        saved = (sum(map(len, lines[start : start + period])) + period) * repeats
+        if repeats * period > 1 and saved > len(marker := _marker(period, repeats)) + 1:
+            folded += [*lines[done : start + period], marker]
+            done = start + period * (repeats + 1)
     folded += lines[done:]
     return "\n".join(folded) if len(folded) < len(lines) else None
 
 
-def _starts(lines: list[str]) -> list[int]:
-    """Return the positions at which cycles may begin, in order. In a cycle's first repeat, each line equals a
-    line shortly before. Before n consecutive lines of this kind, a cycle begins at most n lines earlier."""
-    last: dict[str, int] = {}
-    again: list[int] = []
-    several = {line for line, times in Counter(lines).items() if times > 1}
-    for position in [position for position, line in enumerate(lines) if line in several]:
-        line = lines[position]
-        if position - last.get(line, -_LONGEST_CYCLE - 1) <= _LONGEST_CYCLE:
-            again.append(position)
-        last[line] = position
-    starts: set[int] = set()
-    following = run = 0
-    for position in reversed(again):
-        run = min(run + 1, _LONGEST_CYCLE) if position + 1 == following else 1
-        following = position
-        first = max(0, position - run)
-        starts.update(start for start in range(first, position) if lines[start] == lines[position])
-    return sorted(starts)
-
-
-def _cycle(lines: list[str], start: int) -> tuple[int, int]:
-    """Return (period, further repeats) of the shortest cycle at `start` that is worth a marker, or (1, 0)."""
-    first = lines[start]
+def _runs(lines: list[str]) -> Iterator[tuple[int, int, int]]:
+    """Yield (first line, period, line after the last line) of each run of lines in which a group of `period`
+    lines stands at least twice."""
     for period in range(1, _LONGEST_CYCLE + 1):
-        following = start + period
-        if following >= len(lines):
-            break
-        if lines[following] != first or lines[start:following] != lines[following : following + period]:
-            continue
-        repeats = _repeats(lines, start, period)
-        saved = sum(map(len, lines[start:following])) + period
-        if saved * repeats > len(_marker(period, repeats)) + 1 and repeats * period > 1:
-            return period, repeats
-    return 1, 0
-
-
-def _repeats(lines: list[str], start: int, period: int) -> int:
-    position = start + period
-    while position < len(lines) and lines[position] == lines[position - period]:
-        position += 1
-    return (position - start) // period - 1
+        if len(lines) > time_budget.PIECE:
+            time_budget.check()
+        at = 0
+        for is_same, run in groupby(map(eq, lines, islice(lines, period, None))):
+            length = len([*run])
+            if is_same and length >= period:
+                yield at, period, at + length + period
+            at += length
 
 
 def _marker(period: int, repeats: int) -> str:
