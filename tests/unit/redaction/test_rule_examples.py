@@ -9,6 +9,7 @@ import pytest
 
 from penumbra import rules
 from penumbra.redaction import LIBRARY_KEY, RuleError, rule, ruleset
+from penumbra.redaction.finders.forms import FORMS
 from penumbra.redaction.judgement import judge
 from penumbra.redaction.names import Strength
 from penumbra.redaction.placeholder import PATTERN
@@ -159,6 +160,17 @@ SHAPES = rules.load("secrets/words/shapes.yaml")
 def test_values_have_the_shapes_of_which_they_are_examples(shape: str) -> None:
     examples = dict.fromkeys(SHAPES[shape]["is"], True) | dict.fromkeys(SHAPES[shape]["isnt"], False)
     assert {value: has_shape(value, shape) for value in examples} == examples
+
+
+BETWEEN = rules.load("secrets/words/between.yaml")["forms"]
+
+
+@pytest.mark.parametrize("form", BETWEEN)
+def test_forms_are_found_in_their_examples(form: str) -> None:
+    examples = dict.fromkeys(BETWEEN[form]["is"], True) | dict.fromkeys(BETWEEN[form]["isnt"], False)
+    is_before = BETWEEN[form]["like"][-1].endswith(r"\Z")
+    find = FORMS[form].search if is_before else FORMS[form].match
+    assert {text: find(text.encode()) is not None for text in examples} == examples
 
 
 QUESTIONS = rules.load("secrets/words/judgement.yaml")

@@ -6,9 +6,7 @@ range and the style of the value. The style decides which values count as secret
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import partial
 
 from penumbra import rules
 from penumbra.redaction import shared_patterns
@@ -26,144 +24,27 @@ from penumbra.redaction.finders.value_reading import (
     read,
 )
 from penumbra.redaction.judgement import judge
-from penumbra.redaction.shared_patterns import QUOTE, late
+from penumbra.redaction.shared_patterns import late
 from penumbra.redaction.values import Style, has_shape
 
 _WORDS = rules.load("secrets/words/records.yaml")
-_BREAK = (
-    rb"(?>(?:\n|\\{1,31}n)(?:" + shared_patterns.SAYING + rb"|[\w./-]{1,80}:[0-9]{1,7}[:-])"
-    rb"|\s|\\{1,31}[nrt]|[0-9:|+>-]|\xe2\x86\x92|\x1b\[[0-9;]{0,8}m)"
-)
-"""This pattern matches white space between lines, including prefixes of lines such as line numbers."""
-_WRAPPER = (
-    rb"(?:(?:Some|Just|String::from|Secret(?:Str|String)?(?:::new|::from)?|Optional)[( ]\s?"
-    rb"|(?=[\w.]{0,60}+\()[\w.]{0,40}(?:unsafePlainText|GuardedString|PlainText|[Ff]ield)\((?:default=)?"
-    rb"|0x[0-9a-f]{1,16} "
-    rb"|ConvertTo-SecureString (?:-String )?"
-    rb"|[\w.$]{1,80}+(?:[\[(]" + QUOTE + rb"[\w.-]{1,80}" + QUOTE + rb"[\])])? (?:\|\||\?\?|or) "
-    rb"|\([\w.\[\]]{1,30}\) (?:\(len=[0-9]{1,7}\) )?"
-    rb"|string\([0-9]{1,6}\) )?"
-)
-"""A call, a type or another operand before a quoted value: `Some("value")`, `string(5) "value"`."""
-_TYPED = (
-    rb"(?:\??: ?|[ ](?:As )?)(?:&(?:'static )?|\*)?(?:const )?"
-    rb"(?:(?:string|String|str|Text|text|char|varchar|NSString|SecretStr|any|bytes|\[\]byte)\b|(?:Optional|Final|Annotated)\[str\])"
-    rb"[^=\n\"'`,;(){}]{0,24}"
-)
-_CLOSE = (
-    rb"((?: ?\[[0-9A-Za-z_*]{0,40}\])?[\\\"'`\])>*]{0,40}"
-    rb"(?:\}(?=[ \t]{0,4}=[ \t]{0,4}[\"'])|</[a-z][a-z0-9]{0,9}>|\xe2\x80[\x99\x9d]"
-    rb"|[ ]\{ get; (?:(?:private |protected |internal )?(?:set|init); )?\})?"
-    rb"(?:(?<=[\"']):(?:protected|private)\]|%(?:25)?22)?(?: [0-9]{1,3})?)"
-)
-_OPERATOR = (
-    rb"(={1,3}>?|<<<|:[-=](?=[^ \t:=])|:{1,3}=?|[.?+|&:!]{1,3}={1,2}|<<?-|\|(?!\|)|\xe2\x94[\x82\x83]"
-    rb"|\xef\xbc[\x9a\x9d]|u(?:ff|FF)1[aAdD]|%(?:25)?3[aAdD]\+?(?:%(?:25)?22)?)"
-)
-_late = partial(late, _BREAK=_BREAK, _CLOSE=_CLOSE, _OPERATOR=_OPERATOR, _TYPED=_TYPED, _WRAPPER=_WRAPPER)
-_ASSIGN = _late(
-    rb"{_CLOSE}([ \t]{0,40}(?:{_TYPED})?){_OPERATOR}(\*{1,3}[ \t]{1,4}|[ \t]{0,40})((?:{_WRAPPER}[brufBRUF@"
-    rb"$]{0,2}#{0,2}{QUOTE}{1,3})?)"
-)
-_NEXT_LINE = _late(rb"[|>]?-?[ \t]*(?:\r?\n|\\{1,31}n){LEAD}{_BREAK}{0,60}+{_WRAPPER}({QUOTE})")
-_BLOCK = late(rb"([|>][+-]?[0-9]?)?[ \t]{0,8}(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{1,64}")
-"""This pattern matches the end of a YAML line with its value on the next line, with or without `|` or `>`."""
-_ALONE = late(rb"[^\s\"':,=()<>{}\[\]]{8,512}(?:[\r\n\"]|\\{1,31}[rn\"]|\Z)")
-"""This pattern matches a value that is alone on its line."""
-_LINE_BREAK = late(rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}[ \t]{0,64}")
-_ELEMENT = late(rb"[^<>\n]{0,240}>\s{0,40}(<!\[CDATA\[)?")
-_ARGUMENT = late(
-    rb"{QUOTE}(?:\)?[ \t]{0,4},[ \t]{0,4}|(?:\r?\n|\\{1,31}n)[ \t]{0,8}[0-9]{1,6}\) )[bru]?"
-    rb"(?:<<)?'?({QUOTE})"
-)
-_PAIR_BEGINS = late(rb"\([ \t]{0,4}[bru]?{QUOTE}[-\w./]{0,30}\Z")
-_IS_VALUE = late(rb"(?:\A|[^A-Za-z])([A-Za-z]{1,24}){QUOTE}?[ \t]{0,4}[:=][ \t]{0,4}{QUOTE}\Z")
+_SPEC = rules.load("secrets/words/between.yaml")
+_PARTS = {name: "".join(part).encode() for name, part in _SPEC["parts"].items()}
+_PARTS["SAYING"] = shared_patterns.SAYING
+FORMS = {name: late("".join(form["like"]).encode(), 0, **_PARTS) for name, form in _SPEC["forms"].items()}
+"""The patterns of `rules/secrets/words/between.yaml`."""
 _NAMING = frozenset(f"{_WORDS['names']} {_WORDS['whole_names']}".encode().split())
 """The value of an argument with one of these names is a name: `SqlParameter(name: "password", "…")`."""
-_LIST_GOES_ON = late(rb"{QUOTE}[ \t]{0,4},")
-_LIST_BEGAN = late(rb"[=(][ \t]{0,4}[\[(]{QUOTE}\w{1,40}{QUOTE},[ \t]{0,4}{QUOTE}\Z")
-_IS_LAST = late(rb"{QUOTE}\s{0,4}[\])]")
-_NAMES_NEXT = late(rb"{QUOTE}\s{0,4}(?::|=>)")
-_ATTRIBUTE = late(rb"{QUOTE}[ \t]{0,4}(?:value|content|data-value)=({QUOTE})")
-_CSV = late(rb",( {0,2})(?:<<)?({QUOTE})?")
-_CALL = late(rb"(?:\(| ?\{ ?(?=[\\\"'`]))({QUOTE})?")
-_KEYWORD = re.compile(rb"[A-Za-z_]\w{0,60}=(?!=)")
-"""This pattern matches the name of a keyword argument: `generate_key(public_exponent=65537)`."""
-_DECLARED = late(rb"\b(?:w?string|String|QString|SecretString|auto)[&*]? \Z")
-_PAIR = _late(
-    rb"(?:[\\\"']{0,40},|[\\\"']{0,40}{_BREAK}){_BREAK}{0,40}+[\\\"'-]{0,40}(?:[A-Za-z]{0,12}_?[Vv]alue|VAL"
-    rb"UE)(?:[\\\"']{0,40}\s{0,3}[:=]\s{0,3}|(?<=--value) )({QUOTE})?"
-)
 _PAIR_REACH = 600
 """The word `value` of a pair is looked for in at most this number of bytes after a name."""
 _ARGUMENT_BEGINS = (b'"', b"'", b"`", b"\\", b",", b"(", b"{", b" ")
 _QUOTE_BEGINS = (b'"', b"\\")
 _APART_BEGINS = (b'"', b"'", b"`", b"\\", b" ", b"\t")
-_NESTED = late(
-    rb"[\\\"']{0,40}\s{0,3}[:=]\s{0,3}\{[^{}]{0,240}?(?:\bvalue|(?<=[\"'])(?:S|computed"
-    rb"|raw)(?=\\{0,31}[\"']))\\{0,31}[\"'`]?\s{0,3}[:=]\s{0,3}({QUOTE})"
-)
 _NESTED_REACH = 48
 """The brace of a nested object is looked for in at most this number of bytes after a name."""
-_APART = late(
-    rb"(\\{0,31}[`\"'][ ](?:is (?:now |set to )?|was |to |as |(?=\\{0,31}[\"']))|[ ](?:is:? |was:? |are:? "
-    rb"|to (?=[^ \n]{0,60}[0-9]))(?:now |set to )?|(?:[ \t]|\\{1,31}t){1,60}(?:is |was |: ?|= ?|REG_"
-    rb"(?:EXPAND_)?SZ[ \t]{1,20})?)@?({QUOTE})?"
-)
-_TAGGED = _late(
-    rb"(?:\\{0,31}[\"'][^<>\n]{0,80}>|\s{0,4}</[A-Za-z][\w:.-]{0,40}>{_BREAK}{0,40}+(?:<[\w:.-]{1,40}>[^<>]"
-    rb"{0,200}</(?:[\w:.-]{1,40})>{_BREAK}{0,40}+){0,2}<(?:[\w:.-]{0,40}(?i:value)|string|td|dd|span|code|i"
-    rb"nput|b)\b[^<>\n]{0,80}>)(?:\s{0,40}<(?:value|pre|code|b|tt|span)>)?\s{0,40}(<!\[CDATA\[)?(?:[\"']|&("
-    rb"?:#x27|#39|#34|quot);)?"
-)
-_INPUT = late(rb"</label>\s{0,40}<input\b[^<>\n]{0,120}?\bvalue=({QUOTE})")
-_GLUED = late(rb"[\"']([A-Za-z0-9+/_=-]{16,512})(?![A-Za-z0-9+/_=.-])")
-"""This pattern matches a value directly after the closing quote of its name, without a separator."""
-_PUT = late(
-    rb"(?:\b(?:ENV|header_up|setx|setenv|set -g?x|set -Ux|export|config set|fastcgi_param|uwsgi_param"
-    rb"|proxy_set_header)"
-    rb"[ \t]{1,4})\Z",
-    re.IGNORECASE,
-)
-_BEGINS_LINE = late(rb"(?:\A|\n|\\n){LEAD}[ \t]{0,20}\Z")
-_YAML_TAG = late(rb"(?:!!(?:str|binary) |&[\w-]{1,40} )({QUOTE})?")
-_PRINTED = re.compile(rb"[}\]]|[ ][A-Za-z_]\w{0,60}[:=]|, ?[A-Za-z_][\w.]{0,60}=")
-"""This pattern matches the text after a member in a printed object: `{Host:db1 Pass:value Port:1}`."""
-_MULTIPART = late(rb"\\{0,31}\"(?:(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n){LEAD}){2}")
-_SETTER = late(
-    rb"(?:(?:set|with)_?)?[a-z]{0,16}_?(?:pass(?:word|wd|phrase)?|pwd|secret|token|key)\Z", re.IGNORECASE
-)
-_NO_SETTER = late(
-    rb"(?:get|del|rem|find|check|has|is|load|read|fetch|prompt|ask|by|reset|valid|verif|hash|enc|dec|pars|gener|creat"
-    rb"|mak|chang|show|hid|toggl|compar|match|sign|revok|refresh|expir|mock|assert|expect|from|to|use|new|next)",
-    re.IGNORECASE,
-)
-"""This pattern matches the beginning of the name of a method that uses a secret without setting it."""
-_ONLY_ARGUMENT = late(rb"{QUOTE}[ \t]{0,4}(?:[)}]|\.to)")
-_COMPARED = re.compile(rb"\.(?:equals|compareTo|assign|eq)\Z")
-_FLAG = late(rb"(?:[ \t]{1,8}|{QUOTE},\s{0,40}|(?:{QUOTE})?(?:\r?\n|\\{1,31}n){LEAD}[ \t]{0,64}- )({QUOTE})?")
-_SOURCE = re.compile(rb"(?:locked:)?pass(?:word)?:")
-_CHANGED = late(rb"{QUOTE}?[ \t]{1,4}(?:->|\xe2\x86\x92)[ \t]{1,4}({QUOTE})")
-"""This pattern matches the text between an old and a new value: `token: "old" -> "new"`."""
-_MARKED_UP = re.compile(rb"<(?:code|b|tt|kbd|samp|span|strong|em|i)(?: [^<>]{0,60})?>")
 _SMART = (b"\xe2\x80\x9c", b"\xe2\x80\x98")
-_END_OF_LINE = re.compile(
-    rb"[ \t]*(?:\r?\n|\Z|(?<=[ \t]);[ \t]|;(?:\r?\n|\\{1,31}[nr])|\\{1,31}[nr]"
-    rb"|\x1b\[|\\{1,31}\"|\"(?:[}\]]|, ?\"|\Z)|#|//|</?[a-z]"
-    rb"|\|(?:\r?\n|\Z)|[ \t]{1,60}(?:\||\*|\xe2\x94[\x82\x83]|\xe2\x95\x91)[ \t]*(?:\r?\n|\Z))"
-)
-_NO_FRAGMENT = re.compile(rb"#[^\s\"'`<>\\\x1b\x00&#,;)=]{1,64}(?=&(?:amp;)?[A-Za-z][\w.-]{0,40}=)")
-"""This pattern matches a `#` and the text up to the next parameter of a URL. The `#` is part of a value,
-because no parameter follows the fragment of a URL."""
-_NUMBER = re.compile(rb"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,4})?(?=[\s,}\]]|\\|\Z)")
-_UPPER = re.compile(rb"[A-Z][A-Z0-9_]*\Z")
 _QUOTES = (b'"', b"'", b"`")
 _CLOSING = {ord("("): b")", ord("["): b"]", ord("{"): b"}"}
-_ASSIGNMENTS = late(
-    rb"--(?:set(?:-string)?|set-env-vars|update-env-vars|parameters?|build-arg|vars?|from-literal)[ =][\"']?"
-    rb"[^\s\"'()]{0,160}\Z"
-)
-"""This pattern matches an option of a command with assignments. The match ends with a name."""
 _QUERY = (b"?", b"&")
 _EMPTY = (b"=\n", b"=\r", b"=")
 """A name has no value if one of these texts follows directly."""
@@ -182,13 +63,13 @@ def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
     follows = data[end : end + 1]
     if (value := tagged_value(data, begin, end)) is not None:
         yield value
-    if follows in _QUOTE_BEGINS and (part := _MULTIPART.match(data, end)) is not None:
+    if follows in _QUOTE_BEGINS and (part := FORMS["multipart"].match(data, end)) is not None:
         value = read(data, part.end(), b"", Style.ENV)
         if value is not None:
             yield value
     if follows in _ARGUMENT_BEGINS and (value := _argument(data, begin, end)) is not None:
         yield value
-    if glued := _GLUED.match(data, end):
+    if glued := FORMS["glued"].match(data, end):
         yield Value(*glued.span(1), Style.APART)
     if follows in _APART_BEGINS and (value := _apart(data, begin, end)) is not None:
         yield value
@@ -196,17 +77,17 @@ def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
 
 def changed_value(data: bytes, value: Value) -> Value | None:
     """Return the new value after an old one, as in `"old" -> "new"`; None if there is none."""
-    match = _CHANGED.match(data, value.end)
+    match = FORMS["changed"].match(data, value.end)
     return read(data, match.end(), match[1], Style.QUOTED) if match else None
 
 
 def flag_value(data: bytes, end: int) -> Value | None:
     """Return the argument after a command line flag that ends at `end`; None if there is none."""
-    match = _FLAG.match(data, end)
+    match = FORMS["flag"].match(data, end)
     if match is None:
         return None
     # A word may name the password's source: "-passin pass:value", "--root-password password:value".
-    source = _SOURCE.match(data, match.end())
+    source = FORMS["source"].match(data, match.end())
     value = read(data, source.end() if source else match.end(), match[1] or b"", Style.ENV)
     if value and match[1] and b" " in data[value.start : value.end]:
         return value._replace(style=Style.QUOTED)
@@ -216,7 +97,7 @@ def flag_value(data: bytes, end: int) -> Value | None:
 def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     if data[end : end + 2] in _EMPTY and data.find(b"{", end + 2, end + 5) < 0:
         return None  # The name has no value.
-    match = _ASSIGN.match(data, end)
+    match = FORMS["assign"].match(data, end)
     if match is None:
         return None
     close, gap, operator, after, opener = match.groups(b"")
@@ -224,7 +105,7 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
         if _is_empty(data, begin, close, gap + after, opener):
             return None
         opener = opener[len(opener.rstrip(b"\\\"'`")) :]
-        below = _LINE_BREAK.match(data, match.end()) if len(opener) >= 3 else None
+        below = FORMS["line_break"].match(data, match.end()) if len(opener) >= 3 else None
         return read(data, below.end() if below else match.end(), opener, Style.QUOTED)
     if operator == b":" and not gap and not after and data[begin - 3 : begin].endswith((b":", b"://")):
         return None  # The name is part of "arn:aws:x:secret:name", or the user in a URL.
@@ -237,24 +118,24 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
         return read(data, match.end() + 3, b"", Style.QUOTED)
     if operator == b"<<<":
         return read(data, match.end(), b"", Style.ENV)
-    if marked := _MARKED_UP.match(data, match.end()):
+    if marked := FORMS["marked_up"].match(data, match.end()):
         return read(data, marked.end(), b"", Style.CONFIG, RUN_ELEMENT)
-    nested = _NESTED.match(data, end) if data.find(b"{", end, end + _NESTED_REACH) >= 0 else None
+    nested = FORMS["nested"].match(data, end) if data.find(b"{", end, end + _NESTED_REACH) >= 0 else None
     if nested:
         return read(data, nested.end(), nested[1], Style.QUOTED)
-    further = _NEXT_LINE.match(data, match.end())
+    further = FORMS["next_line"].match(data, match.end())
     if operator[:1] in b"=%" and not gap and not after and not (further and operator == b"=>"):
         return _tight(data, begin, end, match.end())
     if further:
         return read(data, further.end(), further[1], Style.QUOTED)
-    block = _BLOCK.match(data, match.end()) if operator == b":" else None
-    if block and (block[1] or _ALONE.match(data, block.end())):
+    block = FORMS["block"].match(data, match.end()) if operator == b":" else None
+    if block and (block[1] or FORMS["alone"].match(data, block.end())):
         return read(data, block.end(), b"", Style.CONFIG if block[1] else Style.CODE)
     if operator in (b":-", b":=") and data[begin - 1 : begin] == b"{":
         return read(data, match.end(), b"", Style.ENV, RUN_DEFAULT)
     if operator in (b":-", b"<-", b"<<-"):
         return None
-    tag = _YAML_TAG.match(data, match.end()) if operator == b":" else None
+    tag = FORMS["yaml_tag"].match(data, match.end()) if operator == b":" else None
     if tag:
         return read(data, tag.end(), tag[1] or b"", Style.QUOTED if tag[1] else Style.CONFIG)
     return _loose(data, begin, match.end(), close, operator)
@@ -278,7 +159,7 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
         return None
     if has_shape(data[value.start : value.end].decode("utf-8", "replace"), "crossed"):
         return read(data, at, b"", Style.QUOTED, RUN_ODD)
-    number = _NUMBER.match(data, value.start)
+    number = FORMS["number"].match(data, value.start)
     if number and close[-1:] in (b'"', b"'"):
         return Value(value.start, number.end(), Style.QUOTED, _last_quote(close))
     if _ends_line(data, begin, value.end):
@@ -305,7 +186,7 @@ def _printed(data: bytes, begin: int, value: Value) -> Value | None:
     end = value.end
     if any(sign in b"(){}[];,=" for sign in data[value.start : end]):
         return None
-    return Value(value.start, end, Style.ENV) if _PRINTED.match(data, end) else None
+    return Value(value.start, end, Style.ENV) if FORMS["printed"].match(data, end) else None
 
 
 def _last_quote(close: bytes) -> bytes:
@@ -317,7 +198,7 @@ def _last_quote(close: bytes) -> bytes:
 
 def _ends_line(data: bytes, begin: int, at: int) -> bool:
     """Return whether the line ends at `at`. The closing quote of a string with the name may come first."""
-    if _END_OF_LINE.match(data, at):
+    if FORMS["end_of_line"].match(data, at):
         return True
     return data[at : at + 1] in _QUOTES and data[begin - 1 : begin] in (data[at : at + 1], b" ")
 
@@ -326,16 +207,16 @@ def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
     """Return the value in `NAME=value`, without spaces and quotes; None if there is none."""
     if data[begin - 1 : begin] in _QUERY or data[begin - 3 : begin] in (b"%3F", b"%26", b"%3f"):
         value = read(data, at, b"", Style.ENV, RUN_QUERY)
-        goes_on = _NO_FRAGMENT.match(data, value.end) if value else None
+        goes_on = FORMS["no_fragment"].match(data, value.end) if value else None
         return value._replace(end=goes_on.end()) if value and goes_on else value
-    if _UPPER.match(data[begin:end]) or data[begin : begin + 2] == b"--":
+    if FORMS["upper"].match(data[begin:end]) or data[begin : begin + 2] == b"--":
         return read(data, at, b"", Style.ENV)
     at += data[at : at + 1] == b"("
     value = read(data, at, b"", Style.ENV, RUN_LIST)
     if (
         value
         and data[value.end : value.end + 1] == b","
-        and _ASSIGNMENTS.search(data, max(0, begin - 200), begin)
+        and FORMS["assignments"].search(data, max(0, begin - 200), begin)
     ):
         return value
     if value and not _ends_line(data, begin, value.end) and _is_called(data[value.start : value.end]):
@@ -355,7 +236,7 @@ def _is_called(value: bytes) -> bool:
 def _in_braces(data: bytes, begin: int, value: Value) -> Value | None:
     """Return the value of a member in an object that Java printed, `{host=db1, password=value, port=1}`; None
     for any other value."""
-    if not _PRINTED.match(data, value.end) or data[begin - 2 : begin] not in (b", ", b"{", b"["):
+    if not FORMS["printed"].match(data, value.end) or data[begin - 2 : begin] not in (b", ", b"{", b"["):
         return None
     low = max(0, begin - 300)
     opened = max(data.rfind(b"{", low, begin), data.rfind(b"[", low, begin))
@@ -368,9 +249,9 @@ def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
     """Return the value after the tag that contains the name at `begin` to `end`; None if there is none."""
     if data.rfind(b"<", max(0, begin - 60), begin) < 0:
         return None
-    if field := _INPUT.match(data, end):
+    if field := FORMS["input"].match(data, end):
         return read(data, field.end(), field[1], Style.QUOTED)
-    match = _TAGGED.match(data, end) or _ELEMENT.match(data, end)
+    match = FORMS["tagged"].match(data, end) or FORMS["element"].match(data, end)
     if match is None or data[begin - 1 : begin] == b"/":
         return None
     if match[1]:
@@ -384,30 +265,30 @@ def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _argument(data: bytes, begin: int, end: int) -> Value | None:
-    if match := _ATTRIBUTE.match(data, end):
+    if match := FORMS["attribute"].match(data, end):
         return _no_name(data, read(data, match.end(), match[1], Style.QUOTED))
-    if match := _ARGUMENT.match(data, end):
-        owner = _IS_VALUE.search(data, max(0, begin - 48), begin)
+    if match := FORMS["argument"].match(data, end):
+        owner = FORMS["is_value"].search(data, max(0, begin - 48), begin)
         if owner and owner[1].lower() not in _NAMING:
             return None  # In `check(kind="token", "…")`, the name is the value of an argument.
         # A list in backticks consists of names of a program.
         style = Style.APART if match[1] == b"`" else Style.ARGUMENT
         value = _no_name(data, read(data, match.end(), match[1], style))
         return value and value._replace(style=Style.LISTED) if _is_listed(data, begin, value) else value
-    match = _CSV.match(data, end)
+    match = FORMS["csv"].match(data, end)
     if match and (match[2] or not match[1]):
-        style = Style.ENV if _UPPER.match(data[begin:end]) else Style.APART
+        style = Style.ENV if FORMS["upper"].match(data[begin:end]) else Style.APART
         if match[2]:
             # In `hasattr(pwd, "getpwall")`, the word is more likely the name of a member than a value.
             style = Style.QUOTED if style is Style.ENV or match.group()[-1:] == b"\\" else Style.LISTED
         return _no_name(data, read(data, match.end(), match[2] or b"", style, RUN_CSV))
-    match = _CALL.match(data, end)
-    if match and (match[1] or not _KEYWORD.match(data, match.end())):
+    match = FORMS["call"].match(data, end)
+    if match and (match[1] or not FORMS["keyword"].match(data, match.end())):
         value = read(data, match.end(), match[1] or b"", Style.APART, RUN_CODE)
         # In `string password("…")`, the brackets contain the value of the name.
-        is_declared = _DECLARED.search(data, max(0, begin - 24), begin) is not None
+        is_declared = FORMS["declared"].search(data, max(0, begin - 24), begin) is not None
         is_value = match[1] and (is_declared or _is_setter(data, begin, end))
-        if value and is_value and _ONLY_ARGUMENT.match(data, value.end):
+        if value and is_value and FORMS["only_argument"].match(data, value.end):
             return value._replace(style=Style.QUOTED)
         return value
     return None
@@ -415,42 +296,42 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
 
 def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
     """Return whether name and value are items of a list of names, as in `["user", "password", "name"]`."""
-    if value is None or _PAIR_BEGINS.search(data, max(0, begin - 40), begin):
+    if value is None or FORMS["pair_begins"].search(data, max(0, begin - 40), begin):
         return False
-    return _LIST_GOES_ON.match(data, value.end) is not None or (
-        _IS_LAST.match(data, value.end) is not None
-        and _LIST_BEGAN.search(data, max(0, begin - 80), begin) is not None
+    return FORMS["list_goes_on"].match(data, value.end) is not None or (
+        FORMS["is_last"].match(data, value.end) is not None
+        and FORMS["list_began"].search(data, max(0, begin - 80), begin) is not None
     )
 
 
 def _is_setter(data: bytes, begin: int, end: int) -> bool:
     """Return whether the name is a method for secrets: `.password("value")`, `pwd.equals("value")`."""
     name = data[begin:end]
-    if _COMPARED.search(name):
+    if FORMS["compared"].search(name):
         return True
     method = name.rpartition(b".")[2]
     if b"." not in name and data[begin - 1 : begin] != b".":
         return False
-    return _SETTER.match(method) is not None and _NO_SETTER.match(method) is None
+    return FORMS["setter"].match(method) is not None and FORMS["no_setter"].match(method) is None
 
 
 def _no_name(data: bytes, value: Value | None) -> Value | None:
     """Return the value; None if it is the name of another value, as in `"verdict":"pass","assertions":`."""
-    if value is None or _NAMES_NEXT.match(data, value.end):
+    if value is None or FORMS["names_next"].match(data, value.end):
         return None
     # In `passwd, is_authenticated=False`, the value is the name of a keyword argument.
     return None if value.style is Style.APART and data[value.end : value.end + 1] == b"=" else value
 
 
 def _pair(data: bytes, begin: int, end: int) -> Value | None:
-    match = _PAIR.match(data, end)
+    match = FORMS["pair"].match(data, end)
     if match is None:
         return None
     return read(data, match.end(), match[1] or b"", Style.QUOTED if match[1] else Style.CONFIG)
 
 
 def _apart(data: bytes, begin: int, end: int) -> Value | None:
-    match = _APART.match(data, end)
+    match = FORMS["apart"].match(data, end)
     if match is None:
         return None
     value = read(data, match.end(), match[2] or b"", Style.APART)
@@ -469,12 +350,12 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
     elif gap.rstrip(b": ").endswith((b" is", b" was")):
         style = Style.PROSE
     elif _ends_line(data, begin, value.end):
-        if _PUT.search(data[max(0, begin - 20) : begin]):
+        if FORMS["put"].search(data[max(0, begin - 20) : begin]):
             return Value(value.start, value.end, Style.ENV)
         table = len(gap) >= 2 or gap == b"\t"
         if table or b"_" in data[begin:end]:
             style = Style.CONFIG
-        elif _BEGINS_LINE.search(data, max(0, begin - 60), begin):
+        elif FORMS["begins_line"].search(data, max(0, begin - 60), begin):
             style = Style.PROSE
     return Value(value.start, value.end, style)
 
