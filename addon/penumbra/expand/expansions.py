@@ -12,10 +12,8 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from functools import cache, partial
 
-import msgspec
 from msgspec import structs
 
 from penumbra.apis import prefix_hash
@@ -204,7 +202,7 @@ class Expansions:
         if named is not None and named.scope != caller.scope and named.hidden is not None:
             # Another caller must not get the originals, but each hidden call needs a result.
             results = tuple(map(hidden_exchanges.forgotten, named.hidden.results))
-            named = replace(named, hidden=msgspec.structs.replace(named.hidden, results=results))
+            named = structs.replace(named, hidden=structs.replace(named.hidden, results=results))
         chain = prefix_hash.of(document, named.history if named is not None else prefix_hash.START)
         return hidden_exchanges.read(wire, document, owner, caller.elsewhere(response_id), chain), named
 
@@ -343,10 +341,15 @@ class Expansions:
         text = begun.text + done.text if begun is not None else done.text
         visible = Visible(0, calls, text, "", 0, tokens=done.tokens)
         key, *others = exchanges.keys(owner, structs.replace(visible, item=done.item), before)
-        scope = prepared.references.scope
-        response = PastResponse(prepared.declared, text_hash(text), (), done.hidden, scope, caller.scope)
-        is_undecided = not (prepared.is_offered or prepared.history.is_elsewhere)
-        response = replace(response, declared_at=prepared.declared_at, undecided=is_undecided)
+        response = PastResponse(
+            prepared.declared,
+            text_hash(text),
+            hidden=done.hidden,
+            conversation=prepared.references.scope,
+            scope=caller.scope,
+            undecided=not (prepared.is_offered or prepared.history.is_elsewhere),
+            declared_at=prepared.declared_at,
+        )
         # A single write stores all entries.
         entries = dict.fromkeys((key, *others), response)
         if done.orphans:
@@ -361,7 +364,7 @@ class Expansions:
         if done.calls and not done.sound:
             # Clients keep the text of a broken-off response but not its calls.
             words = structs.replace(visible, calls=(), tokens=())
-            entries[exchange_key(owner, words, before)] = replace(response, hidden=None)
+            entries[exchange_key(owner, words, before)] = structs.replace(response, hidden=None)
         pause = SOON if must_be_found(prepared, done) else LATE
         await self._exchanges.put(entries, pause=pause)
         if prepared.threaded and done.ids:

@@ -11,10 +11,9 @@ stored with the response. Signed reasoning is stored with the keys of the hidden
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from penumbra.apis import prefix_hash
 from penumbra.apis.base import Hidden, Visible
@@ -29,8 +28,7 @@ _ENTRY_BYTES = 500
 _RESULT_BYTES = 250
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderResult:
+class ProviderResult(Struct, frozen=True):
     """A `ProviderResult` is a result in a history that the provider stores."""
 
     digest: bytes
@@ -43,8 +41,7 @@ class ProviderResult:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PastResponse:
+class PastResponse(Struct, frozen=True):
     tool: str
     """Name of the injected tool in the response's request; empty if the request did not declare it."""
     text: str
