@@ -21,8 +21,15 @@ _BODY = r"REDACTED:[a-z0-9][a-z0-9-]{0,39}:[a-z2-7]{6}"
 PATTERN = re.compile(rf"\[{_BODY}\]")
 """This pattern matches a placeholder."""
 PATTERN_BYTES = re.compile(rf"\[{_BODY}\]".encode())
-WITHIN_WORD = re.compile(rf"(?<=[\w+/-])(?<!\\[nrt])\[{_BODY}\]|\[{_BODY}\](?=[\w+/-])".encode())
+# `re` finds a bracket at the beginning of a pattern faster than elsewhere.
+WITHIN_WORD = re.compile(rf"\[(?:(?<=[\w+/-]\[)(?<!\\[nrt]\[){_BODY}\]|{_BODY}\](?=[\w+/-]))".encode())
 """This pattern matches a placeholder that replaces a part of a word."""
+BESIDE = re.compile(
+    rf"\[(?:(?<![=:]\[)(?<![=:][ \"']\[)(?<![=:] [\"']\[){_BODY}\]"
+    rf"|{_BODY}\](?![\"'][,}}]|[\"']?(?:,?[\r\n]|\Z)))".encode()
+)
+"""This pattern matches a placeholder that may be a part of a longer secret. The whole value of an assignment,
+up to a quote or the end of the line, is no such part."""
 ALONE = (
     rf"[\"']?[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:\[{_BODY}\](?=[\r\n]|\Z)"
     rf"|([\"'])\[{_BODY}\]\1(?![ \t]{{1,4}}(?:->|\xe2)))"

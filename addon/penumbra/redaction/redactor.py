@@ -215,16 +215,17 @@ class Redactor:
     def _hidden(self, data: bytes, hint: Hint) -> list[Span]:
         """Return the secrets that contain or follow placeholders."""
         hidden: list[Span] = []
-        taken = placeholder.spans(data)
-        # A search for `WITHIN_WORD` is slow, and most texts have no placeholder.
-        if not taken:
+        # A search for the patterns is slow, and most texts have no placeholder.
+        if placeholder.MARK not in data:
             return hidden
-        for view in without(data, placeholder.PATTERN_BYTES):
+        beside = list(placeholder.BESIDE.finditer(data))
+        for view in without(data, beside):
+            taken = [match.span() for match in beside]
             found = placeholder.cut(self._shown(view.data, hint), taken, view.data)
             hidden += [span.at(*view.origin(span.start, span.end)) for span in found]
         # A word with a placeholder may be far from the secret: it may be a column's head, or in the first
         # line of a key or dump.
-        for view in without(data, placeholder.WITHIN_WORD):
+        for view in without(data, placeholder.WITHIN_WORD.finditer(data)):
             hidden += [span.at(*view.origin(span.start, span.end)) for span in self._shown(view.data, hint)]
         return hidden
 

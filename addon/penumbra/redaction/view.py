@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect, bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -115,9 +115,9 @@ def undisguised(data: bytes) -> Iterator[View]:
     return _build(data, DISGUISE.finditer(data), FAR)
 
 
-def without(data: bytes, pattern: re.Pattern[bytes]) -> Iterator[View]:
-    """Yield the view of a text without the matches of a pattern, if there are any."""
-    return _build(data, pattern.finditer(data), len(data))
+def without(data: bytes, matches: Iterable[re.Match[bytes]]) -> Iterator[View]:
+    """Yield the view of a text without these matches, if there are any."""
+    return _build(data, matches, len(data))
 
 
 @lru_cache(maxsize=1024)
@@ -180,7 +180,7 @@ class Making:
         return View(b"".join(self._pieces), self._starts, self._origins, self._lengths, joints, reach, apart)
 
 
-def _build(data: bytes, disguises: Iterator[re.Match[bytes] | Found], reach: int) -> Iterator[View]:
+def _build(data: bytes, disguises: Iterable[re.Match[bytes] | Found], reach: int) -> Iterator[View]:
     made, at = Making(data), 0
     for match in disguises:
         start, end = match.span()
