@@ -32,6 +32,8 @@ _WAY = frozenset(
     )
 )
 """Plain names of the members that contain a tool result or identify a tool result."""
+_WRAPPERS = ("request", "generatecontentrequest")
+"""Plain names of the members that may contain the whole request."""
 _TEXT_WAY = _WAY | {"instructions", "system", "systeminstruction"}
 """Plain names of members that contain any text."""
 _ELSEWHERE = frozenset(("action", "args", "arguments", "cachecontrol", "input", "operation"))
@@ -58,8 +60,18 @@ def content(headers: Iterable[tuple[str, str]]) -> str:
 def is_around(document: Document, names: frozenset[str]) -> bool:
     """Return whether an object around the messages has a repeated member through which text to be searched
     could be missed."""
-    around = (document.root, *_wrappers(document)) if names else ()
-    return any(_repeats_one(document, value, names) for value in around)
+    around = [document.root] if names else []
+    for value in around:
+        members = document.members(value)
+        plain = _plain(members)
+        if _is_twice(plain, names):
+            return True
+        if document.repeats(value) and not names.isdisjoint(_plain(document.repeated(value))):
+            return True
+        if value is document.root:
+            named = zip(plain, members.values(), strict=True)
+            around += [inner for name, inner in named if name in _WRAPPERS]
+    return False
 
 
 def names_to(settings: Settings) -> frozenset[str]:
@@ -105,19 +117,6 @@ def is_within(document: Document, message: Raw, names: frozenset[str]) -> bool:
             if inner and isinstance(inner, _CONTAINERS) and (is_data or name not in _ELSEWHERE)
         ]
     return False
-
-
-def _wrappers(document: Document) -> list[Raw]:
-    """Return the values of members that may contain the whole request."""
-    top = document.members(document.root)
-    named = zip(_plain(top), top.values(), strict=True)
-    return [value for name, value in named if name in ("request", "generatecontentrequest")]
-
-
-def _repeats_one(document: Document, value: Raw, names: frozenset[str]) -> bool:
-    if _is_twice(_plain(document.members(value)), names):
-        return True
-    return document.repeats(value) and not names.isdisjoint(_plain(document.repeated(value)))
 
 
 def _is_twice(plain: list[str], names: frozenset[str]) -> bool:
