@@ -23,7 +23,7 @@ from itertools import islice
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
-from cffi import FFI
+from _cffi_backend import FFI
 from msgspec import Raw
 
 ITEM_BYTES = 1_500
@@ -47,6 +47,7 @@ LEAST_SPARED = 20_000
 """The smallest number of bytes in a prefix that `first` returns."""
 _LAST_ADDRESS = 1 << 64
 _SEPARATOR = re.compile(rb"[ \t\n\r]*+([,\]])[ \t\n\r]*+")
+# This class is written in C. The class `cffi.FFI` adds calls in Python.
 ffi = FFI()
 POINTER = ffi.typeof("uintptr_t")
 S = TypeVar("S")
