@@ -232,15 +232,27 @@ def test_a_deep_json_value_shows_its_shape() -> None:
     assert shape["n"] == 7
 
 
-def test_separated_values_keep_their_header_and_the_odd_rows() -> None:
-    rows = [f"{n},ok,{'abcdefghij'[n % 10]} reading of the sensor" for n in range(2_000)]
-    rows[777] = "777,broken,one of a kind"
-    result = run("id,state,note\n" + "\n".join(rows) + "\n", CALLS[0], Mode.STANDARD)
+@pytest.mark.parametrize(
+    ("call", "row", "usual", "odd"),
+    [
+        (CALLS[0], "{n},{v},{c} reading of the sensor", "ok", "broken"),
+        (CALLS[0], "{c}-{n}={v}", "up", "down"),
+        (CALLS[0], "{c}-{n} {v}", "12 ms", "timeout"),
+        (("Grep", {"pattern": "wait"}), "src/{c}_{n}.py:7:    wait = {v}", "30", "0"),
+        (("WebFetch", {"url": "https://a.b"}), "| {n} | {v} | {c} |", "up", "down"),
+    ],
+)
+def test_rows_of_any_kind_keep_the_header_and_the_odd_row(
+    call: tuple[str, object], row: str, usual: str, odd: str
+) -> None:
+    rows = [row.format(n=n, v=odd if n == 777 else usual, c="abcdefghij"[n % 10]) for n in range(2_000)]
+    result = run("id,state,note\n" + "\n".join(rows) + "\n", call, Mode.STANDARD)
     lines = result.text.split("\n")
     assert lines[1] == "id,state,note"
-    for wanted in (rows[0], rows[777], rows[1_999]):
-        assert wanted in lines
-    assert markers.left_out(result.text) + sum(line in set(rows) for line in lines) == 2_000
+    assert rows[777] in result.text
+    if call == CALLS[0]:
+        assert {rows[0], rows[1_999]} <= {*lines}
+        assert markers.left_out(result.text) + sum(line in {*rows} for line in lines) == 2_000
 
 
 def test_an_account_names_its_artifact_where_nothing_else_does() -> None:

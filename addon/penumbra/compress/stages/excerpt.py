@@ -72,8 +72,6 @@ _LEAST_NEW = 1_000
 """New lines are not counted in a text of at most this number of bytes."""
 _OF_FILES = (OutputKind.FILE, OutputKind.DATA)
 _OF_RUNS = (OutputKind.COMMAND, OutputKind.OTHER)
-_OF_ROWS = (OutputKind.COMMAND, OutputKind.LIST, OutputKind.DATA, OutputKind.OTHER)
-"""The kinds whose lines may be rows of tables."""
 _MOST = 24_000
 """The limit grows with the size of the original up to this number of bytes."""
 _FILE = 5 / 8
@@ -449,7 +447,7 @@ class _Parts:
         chosen.near(places, _FAILURES)
         self._take(chosen, self._new, _NEW)
         self._take(chosen, first, _FIRST)
-        if self._kind in _OF_ROWS and self._facts is not None:
+        if self._facts is not None:
             self._take(chosen, row_sample.odd(self._lines), _ODD)
         chosen.fill(is_code=self._kind is OutputKind.DIFF)
         return chosen.written(self._names_left_out)

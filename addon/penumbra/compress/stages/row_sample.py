@@ -111,12 +111,12 @@ def odd(lines: Sequence[str]) -> list[int]:
                     by_width.setdefault(len(cells), {})[at] = cells
         for group in by_width.values():
             found.update(_odd_rows(group))
-    words = [line[:_LONGEST].split(maxsplit=_WORDS)[:_WORDS] for line in lines]
+    words = [line[:_LONGEST].replace("=", " ").split(maxsplit=_WORDS)[:_WORDS] for line in lines]
     by_first: dict[tuple[str, ...], dict[int, list[str]]] = {}
     for at, row in enumerate(words):
         for first in (1, 2) if len(row) > 1 else ():
             by_first.setdefault(tuple(row[:first]), {})[at] = row
-    long = {at: row for at, row in enumerate(words) if len(row) >= _LEAST_CELLS}
+    long = {at: row for at, row in enumerate(words) if len(row) > 1}
     for group in (*by_first.values(), long):
         if len(group) >= _LEAST_ROWS:
             found.update(_odd_rows(group, by_words=True))
@@ -127,11 +127,12 @@ def _odd_rows(rows: Mapping[int, Sequence[str]], *, by_words: bool = False) -> l
     """Return the position of each row, once for each odd cell of the row; empty if the rows are no table."""
     if len(rows) < _LEAST_ROWS:
         return []
-    width = Counter(map(len, rows.values())).most_common(1)[0]
+    widths = sorted(map(len, rows.values()))
+    least, most = widths[len(rows) // 20], widths[-len(rows) // 20]
     # If nearly all rows have the same number of cells, more cells in a row are a remark.
-    are_even = width[1] * 10 >= 9 * len(rows)
-    columns = zip_longest(*rows.values(), fillvalue="") if are_even else zip(*rows.values(), strict=False)
-    counted = [(column, Counter(column)) for column in islice(columns, _COLUMNS)]
+    count = _COLUMNS if least == most else least
+    columns = islice(zip_longest(*rows.values(), fillvalue=""), min(count, _COLUMNS))
+    counted = [(column, Counter(column)) for column in columns]
     if by_words and not any(max(counts.values()) * 10 >= 9 * len(rows) for _, counts in counted):
         return []
     positions = list(rows)
