@@ -113,6 +113,14 @@ def patterns_in(value: object, depth: int = 0) -> Iterator[re.Pattern[Any]]:
         yield from patterns_in(member, depth + 1)
 
 
+def named_values(module: Any) -> Iterator[tuple[str, object]]:
+    """Yield the values of a module, and the members of its dictionaries, as its source names them."""
+    for name, value in vars(module).items():
+        members = value.items() if isinstance(value, dict) else ()
+        yield from ((f'{name}["{key}"]', member) for key, member in members if isinstance(key, str))
+        yield name, value
+
+
 def all_patterns() -> Iterator[tuple[str, str, re.Pattern[Any]]]:
     """Yield place, method and pattern for each pattern of a module."""
     seen: set[tuple[str | bytes, int]] = set()
@@ -121,7 +129,7 @@ def all_patterns() -> Iterator[tuple[str, str, re.Pattern[Any]]]:
         if parts[1] not in PACKAGES or parts[-1] in TRUSTED:
             continue
         source = inspect.getsource(module)
-        for name, value in vars(module).items():
+        for name, value in named_values(module):
             ways = set(re.findall(rf"\b{re.escape(name)}\.({WAYS})\b", source))
             whole = ways - {"match", "fullmatch"} or (not ways)
             way = "finditer" if whole else "match" if "match" in ways else "fullmatch"

@@ -9,7 +9,7 @@ import pytest
 
 from penumbra import rules
 from penumbra.redaction import LIBRARY_KEY, RuleError, rule, ruleset
-from penumbra.redaction.finders.forms import FORMS
+from penumbra.redaction.finders.value_reading import patterns
 from penumbra.redaction.judgement import judge
 from penumbra.redaction.names import Strength
 from penumbra.redaction.placeholder import PATTERN
@@ -162,15 +162,20 @@ def test_values_have_the_shapes_of_which_they_are_examples(shape: str) -> None:
     assert {value: has_shape(value, shape) for value in examples} == examples
 
 
-BETWEEN = rules.load("secrets/words/between.yaml")["forms"]
+BETWEEN = rules.load("secrets/words/between.yaml")
+GROUPS = [group for group in BETWEEN if group != "parts"]
 
 
-@pytest.mark.parametrize("form", BETWEEN)
-def test_forms_are_found_in_their_examples(form: str) -> None:
-    examples = dict.fromkeys(BETWEEN[form]["is"], True) | dict.fromkeys(BETWEEN[form]["isnt"], False)
-    is_before = BETWEEN[form]["like"][-1].endswith(r"\Z")
-    find = FORMS[form].search if is_before else FORMS[form].match
-    assert {text: find(text.encode()) is not None for text in examples} == examples
+@pytest.mark.parametrize("group", GROUPS)
+def test_patterns_are_found_in_their_examples(group: str) -> None:
+    found, expected = {}, {}
+    for name, pattern in patterns(group).items():
+        of_name = BETWEEN[group][name]
+        find = pattern.search if of_name["like"][-1].endswith(r"\Z") else pattern.match
+        for text in (*of_name["is"], *of_name["isnt"]):
+            found[name, text] = find(text.encode()) is not None
+            expected[name, text] = text in of_name["is"]
+    assert found == expected
 
 
 QUESTIONS = rules.load("secrets/words/judgement.yaml")

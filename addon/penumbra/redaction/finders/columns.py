@@ -11,64 +11,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator, Sequence
-from functools import partial
 
 from penumbra.compress import time_budget
-from penumbra.redaction import shared_patterns
-from penumbra.redaction.finders.value_reading import Pair, Value, judged
+from penumbra.redaction.finders.value_reading import Pair, Value, judged, patterns
 from penumbra.redaction.names import NAMES, Name, Strength
 from penumbra.redaction.placeholder import PATTERN_BYTES
 from penumbra.redaction.shared_patterns import late
 from penumbra.redaction.span import Finder
 from penumbra.redaction.values import Style
 
-_LINE_END = rb"(?:\r?\n|\\{1,31}r\\{1,31}n|\\{1,31}n)"
-_LEAD = rb"(?:" + shared_patterns.WORDS + rb"|[+>-](?=[ (]))?"
-_GAP = rb"(?:[ \t]|\\{1,31}[tr]|" + _LINE_END + _LEAD + rb"){0,40}+"
-_QUOTE = rb"(?:\\{0,31}[\"`\[\]])?"
-_TABLE = _QUOTE + rb"(?:[\w$]{1,64}" + _QUOTE + rb"\." + _QUOTE + rb"){0,2}([\w$]{1,64})" + _QUOTE
-_COLUMNS = rb"\(([^()]{1,4000})\)"
-_late = partial(late, _COLUMNS=_COLUMNS, _GAP=_GAP, _LINE_END=_LINE_END, _QUOTE=_QUOTE, _TABLE=_TABLE)
-_INSERT = _late(
-    rb"(?i)(?:insert|replace)[ ]{1,4}(?:ignore[ ])?(?:into[ ]{1,4}|(?=\[)){_TABLE}(?:{_GAP}{_COLUMNS})?[^()"
-    rb"';]{0,80}?values?{_GAP}"
-)
-_COPY = _late(rb"(?i)copy[ ]{1,4}{_TABLE}[ ]{0,4}{_COLUMNS}[ ]{1,4}from[ ]{1,4}stdin[^;\n]{0,80};")
-_CREATE = _late(
-    rb"(?i)create[ ]{1,4}(?:temp(?:orary)?[ ])?table[ ]{1,4}(?:if[ ]not[ ]exists[ ])?{_TABLE}[ ]{0,4}\("
-)
-_DEFINED = _late(rb"{_GAP}{_QUOTE}([A-Za-z_]\w{0,63}){_QUOTE}[ ]{1,8}[A-Za-z]")
-_MARK = late(rb"[(),;]|'(?:[^'\\\n]|\\{1,31}+[^\n]){0,400}+'")
-"""This pattern matches the characters that may end a cell or a column's definition. Quoted texts may contain
-these characters, so the pattern also matches quoted texts."""
 _LONGEST_EXPRESSION = 2000
 _DEEPEST_EXPRESSION = 16
 _NO_COLUMN = frozenset(b"primary unique key constraint index foreign check fulltext".split())
-_CELL_END = rb"(?=(?:\s|\\{1,31}[nrt]){0,40}+[,)])"
-_BARE = rb"'((?:[^'\\]|''|\\[\s\S]){0,8192}+)'" + _CELL_END
-_BARE_IN_STRING = rb"'((?:[^'\\]|''|\\{1,31}+[\s\S]){0,8192}+)'" + _CELL_END
-_ESCAPED = rb"\\{0,31}'((?:[^'\\\n]|''|\\{1,31}+[^'\n]){0,8192})\\{0,31}'"
-_DOUBLE = rb"\\{0,31}\"([^\"\\\n]{0,8192})\\{0,31}\""
-_OTHER = rb"[^(),'\"\n]{0,200}(?:\([^()'\n]{0,400}\))?"
-_SQL_VALUE = late(
-    _GAP
-    + rb"(?:(?:[NEX]|_[a-z0-9]{1,12} )?(?:"
-    + b"|".join((_BARE, _BARE_IN_STRING, _ESCAPED))
-    + rb")|"
-    + b"|".join((_DOUBLE, _OTHER))
-    + rb")"
-    + _GAP
-)
-"""This pattern matches a cell of SQL."""
-_ROW = _late(rb"{_GAP}\(")
-_NEXT_ROW = late(rb"\),(?=(?:\s|\\{1,31}[nrt]){0,8}+\()")
 _LONGEST_SQL_ROW = 4000
 """After an unreadable cell, this number of bytes is searched for the next row."""
-_WORD = late(rb"[A-Za-z_][\w$]{0,63}")
-_COPY_ROW = _late(
-    rb"{_LINE_END}(?:[\w./-]{1,80}[:-][0-9]{1,7}[:-])?((?:[^\r\n\"\\]|\\{1,31}[^nr.\"\\]){1,8192}+)"
-)
-_COPY_CELL = late(rb"\t|\\{1,31}t")
 _MOST_COLUMNS = 200
 _MOST_TABLES = 1000
 Columns = dict[int, Name]
@@ -80,13 +36,17 @@ def _sql_rows(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
     for place in places:
         if place < done:
             continue
-        if (create := _CREATE.match(data, place)) is not None and len(tables) < _MOST_TABLES:
+        if (create := _FORMS["create"].match(data, place)) is not None and len(tables) < _MOST_TABLES:
             tables[create[1].lower()] = _telling(_defined(data, create.end()))
-        elif (insert := _INSERT.match(data, place)) is not None:
-            columns = _telling(_WORD.findall(insert[2])) if insert[2] else tables.get(insert[1].lower(), {})
+        elif (insert := _FORMS["insert"].match(data, place)) is not None:
+            columns = (
+                _telling(_FORMS["word"].findall(insert[2]))
+                if insert[2]
+                else tables.get(insert[1].lower(), {})
+            )
             done = yield from _tuples(data, insert.end(), columns)
-        elif (copy := _COPY.match(data, place)) is not None:
-            names = _WORD.findall(copy[2])
+        elif (copy := _FORMS["copy"].match(data, place)) is not None:
+            names = _FORMS["word"].findall(copy[2])
             done = yield from _copied(data, copy.end(), _telling(names), len(names))
 
 
@@ -99,7 +59,7 @@ def _telling(names: Sequence[bytes]) -> Columns:
 def _defined(data: bytes, at: int) -> list[bytes]:
     """Return the names of the columns in a table's definition."""
     names: list[bytes] = []
-    while len(names) < _MOST_COLUMNS and (column := _DEFINED.match(data, at)):
+    while len(names) < _MOST_COLUMNS and (column := _FORMS["defined"].match(data, at)):
         if column[1].lower() not in _NO_COLUMN:
             names.append(column[1])
         end = _ending(data, column.end())
@@ -114,7 +74,7 @@ def _ending(data: bytes, at: int) -> int:
     if data[at : at + 1] in (b",", b")"):
         return at
     depth = 0
-    for mark in _MARK.finditer(data, at, at + _LONGEST_EXPRESSION):
+    for mark in _FORMS["mark"].finditer(data, at, at + _LONGEST_EXPRESSION):
         if mark[0] == b";" or depth > _DEEPEST_EXPRESSION:
             break
         if not depth and mark[0] in (b",", b")"):
@@ -125,9 +85,9 @@ def _ending(data: bytes, at: int) -> int:
 
 def _tuples(data: bytes, at: int, columns: Columns) -> Generator[Pair, None, int]:
     """Yield the values in the rows of SQL that begin at `at`, and return the end of the rows."""
-    while columns and (row := _ROW.match(data, at)):
+    while columns and (row := _FORMS["row"].match(data, at)):
         at, number = row.end(), 0
-        while cell := _SQL_VALUE.match(data, at):
+        while cell := _FORMS["sql_value"].match(data, at):
             group = cell.lastindex
             if number in columns and group and cell[group]:
                 yield _pair(*cell.span(group), columns[number])
@@ -136,7 +96,7 @@ def _tuples(data: bytes, at: int, columns: Columns) -> Generator[Pair, None, int
                 break
             at += 1
         if data[at : at + 1] != b")":
-            following = _NEXT_ROW.search(data, at, at + _LONGEST_SQL_ROW)
+            following = _FORMS["next_row"].search(data, at, at + _LONGEST_SQL_ROW)
             if following is None:
                 break
             at = following.start()
@@ -149,9 +109,9 @@ def _tuples(data: bytes, at: int, columns: Columns) -> Generator[Pair, None, int
 def _copied(data: bytes, at: int, columns: Columns, width: int) -> Generator[Pair, None, int]:
     """Yield the values in rows with tabs between their cells, and return the end of the rows. A row may have
     one more cell at its beginning, such as a line number."""
-    while columns and (row := _COPY_ROW.match(data, at)):
+    while columns and (row := _FORMS["copy_row"].match(data, at)):
         at = row.end()
-        tabs = [tab.span() for tab in _COPY_CELL.finditer(data, *row.span(1))][:_MOST_COLUMNS]
+        tabs = [tab.span() for tab in _FORMS["copy_cell"].finditer(data, *row.span(1))][:_MOST_COLUMNS]
         starts = [row.start(1), *(end for _, end in tabs)]
         ends = [*(start for start, _ in tabs), row.end()]
         extra = len(starts) - width
@@ -165,6 +125,7 @@ def _pair(start: int, end: int, name: Name, style: Style = Style.QUOTED) -> Pair
     return Pair(Value(start, end, style), (name,), "column")
 
 
+_FORMS = patterns("columns")
 _STATEMENTS = b"insert into|insert [|insert ignore into|replace into|create table|create temp|copy "
 SQL_ROWS = Finder("sql-rows", tuple(_STATEMENTS.split(b"|")), judged(_sql_rows))
 _WORDS = (
@@ -197,24 +158,8 @@ _PLAIN_RUN = late(_PLAIN_HEAD.pattern.replace(b"{3,", b"{0,"))
 _OTHER_BEGINS = b"\xe2["
 """The first bytes of a bar and of a placeholder."""
 _OTHER_SIGNS = (b"\xe2\x94", b"u250", b"[REDACTED:")
-_PROMPT = late(rb"[$%#] ?")
-"""This pattern matches a sign before a head, as in `$ user  password`."""
-_PREFIX = late(shared_patterns.WORDS + rb"|[0-9]{1,7}[:-] ?|[+>] ?|-(?=[ |\w\"])")
-_QUOTES = rb"(?:\\{0,31}\")?"
-_NAME = late(
-    rb"[ ]{0,60}"
-    + _QUOTES
-    + rb"([A-Za-z_][A-Za-z0-9_.-]{0,40}(?: [A-Za-z0-9_.-]{1,20}){0,2})"
-    + _QUOTES
-    + rb"[ ]{0,60}"
-)
-_CELL = late(rb"[ ]{0,60}(?:\\{0,31}[\"'`])?([^ \"'`\\]{4,512})(?:\\{0,31}[\"'`])?[ ]{0,60}")
-_RULE = late(rb"(?:[-+|=: ]|\xe2[\x94\x95][\x80-\xbf]|\\{1,31}u25[0-9a-f]{2})+")
-_STRING_END = late(rb"\\{0,31}\"(?:[}\]]|, ?\\{0,31}\"\w{1,60}\\{0,31}\" ?:)")
-"""This pattern matches the end of a JSON string."""
-_BLANKS = late(rb" {2,}")
 _COMMA = late(rb",")
-_DELIMITERS = (re.compile(_BAR), _COMMA, re.compile(rb"\t|\\{1,31}t"), re.compile(rb";"), _BLANKS)
+_DELIMITERS = (re.compile(_BAR), _COMMA, re.compile(rb"\t|\\{1,31}t"), re.compile(rb";"), _FORMS["blanks"])
 _NAMING = frozenset(b"name key variable setting parameter property option".split())
 """The heads of a column of names, such as `key`. In each row, the name is that of the cell in the column
 `value`."""
@@ -270,7 +215,7 @@ def _line(data: bytes, at: int) -> tuple[int, int]:
         found = [(data.rfind(begin, start, at), len(begin)) for begin in _BEGINS]
         start = max((first + length for first, length in found if first >= 0), default=start)
     ending = _BREAK.search(data, at, at + _LONGEST_HEAD + 1)
-    for pattern in (_PREFIX, _PROMPT):
+    for pattern in (_FORMS["prefix"], _FORMS["prompt"]):
         prefix = pattern.match(data, start, at)
         start = prefix.end() if prefix else start
     return start, ending.start() if ending else min(len(data), at + _LONGEST_HEAD + 1)
@@ -297,7 +242,7 @@ def _names_of_head(data: bytes, cells: Sequence[tuple[int, int]]) -> dict[int, N
     names: dict[int, Name] = {}
     for number, (first, last) in enumerate(cells):
         cell = PATTERN_BYTES.sub(b"x", data[first:last])
-        match = _NAME.fullmatch(cell)
+        match = _FORMS["name"].fullmatch(cell)
         if match is not None:
             names[number] = NAMES.judge(match[1].decode("ascii"))
         elif cell.strip() or 0 < number < len(cells) - 1:
@@ -319,7 +264,7 @@ def _rows(
     for cells in _below(data, delimiter, len(head), ended):
         for number, name in columns.items():
             if isinstance(name, int):
-                named = _NAME.fullmatch(data, *cells[name])
+                named = _FORMS["name"].fullmatch(data, *cells[name])
                 name = NAMES.judge(named[1].decode("ascii") if named else "")
             elif first and data[slice(*cells[0])].strip() == first:
                 return ended[0]  # Row and head begin with the same cell, so both are statements in a program.
@@ -338,11 +283,11 @@ def _below(
         start = match.end()
         following = _BREAK.search(data, start, start + _LONGEST_ROW)
         at = following.start() if following else min(len(data), start + _LONGEST_ROW)
-        prefix = _PREFIX.match(data, start, at)
+        prefix = _FORMS["prefix"].match(data, start, at)
         start = prefix.end() if prefix else start
-        if _RULE.fullmatch(data, start, at):
+        if _FORMS["rule"].fullmatch(data, start, at):
             continue
-        closed = _STRING_END.search(data, start, at)
+        closed = _FORMS["string_end"].search(data, start, at)
         at = closed.start() if closed else at
         cells = _cells(data, start, at, delimiter)
         if len(cells) != width:
@@ -353,7 +298,7 @@ def _below(
 
 
 def _cell(data: bytes, cell: tuple[int, int], name: Name) -> Iterator[Pair]:
-    value = _CELL.fullmatch(data, *cell)
+    value = _FORMS["cell"].fullmatch(data, *cell)
     if value is None:
         return
     text = value[1]
@@ -368,7 +313,7 @@ def _cell(data: bytes, cell: tuple[int, int], name: Name) -> Iterator[Pair]:
 def _cells(data: bytes, start: int, end: int, delimiter: re.Pattern[bytes]) -> list[tuple[int, int]]:
     """Return the ranges of the cells in a line; empty if there are too many."""
     cells: list[tuple[int, int]] = []
-    if delimiter is _BLANKS:
+    if delimiter is _FORMS["blanks"]:
         end = start + len(data[start:end].rstrip(b" "))
     # If the number of quotes is odd, the line is inside a JSON string, and the quotes are ignored.
     balanced = delimiter.pattern in (b",", b";") and data.count(b'"', start, end) % 2 == 0

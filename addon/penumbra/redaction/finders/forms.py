@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penumbra import rules
-from penumbra.redaction import shared_patterns
 from penumbra.redaction.finders.value_reading import (
     LOOK,
     QUOTE_ENTITY,
@@ -21,18 +20,14 @@ from penumbra.redaction.finders.value_reading import (
     RUN_ODD,
     RUN_QUERY,
     Value,
+    patterns,
     read,
 )
 from penumbra.redaction.judgement import judge
-from penumbra.redaction.shared_patterns import late
 from penumbra.redaction.values import Style, has_shape
 
 _WORDS = rules.load("secrets/words/records.yaml")
-_SPEC = rules.load("secrets/words/between.yaml")
-_PARTS = {name: "".join(part).encode() for name, part in _SPEC["parts"].items()}
-_PARTS["SAYING"] = shared_patterns.SAYING
-FORMS = {name: late("".join(form["like"]).encode(), 0, **_PARTS) for name, form in _SPEC["forms"].items()}
-"""The patterns of `rules/secrets/words/between.yaml`."""
+_FORMS = patterns("forms")
 _NAMING = frozenset(f"{_WORDS['names']} {_WORDS['whole_names']}".encode().split())
 """The value of an argument with one of these names is a name: `SqlParameter(name: "password", "…")`."""
 _PAIR_REACH = 600
@@ -63,13 +58,13 @@ def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
     follows = data[end : end + 1]
     if (value := tagged_value(data, begin, end)) is not None:
         yield value
-    if follows in _QUOTE_BEGINS and (part := FORMS["multipart"].match(data, end)) is not None:
+    if follows in _QUOTE_BEGINS and (part := _FORMS["multipart"].match(data, end)) is not None:
         value = read(data, part.end(), b"", Style.ENV)
         if value is not None:
             yield value
     if follows in _ARGUMENT_BEGINS and (value := _argument(data, begin, end)) is not None:
         yield value
-    if glued := FORMS["glued"].match(data, end):
+    if glued := _FORMS["glued"].match(data, end):
         yield Value(*glued.span(1), Style.APART)
     if follows in _APART_BEGINS and (value := _apart(data, begin, end)) is not None:
         yield value
@@ -77,17 +72,17 @@ def values_after(data: bytes, begin: int, end: int) -> Iterator[Value]:
 
 def changed_value(data: bytes, value: Value) -> Value | None:
     """Return the new value after an old one, as in `"old" -> "new"`; None if there is none."""
-    match = FORMS["changed"].match(data, value.end)
+    match = _FORMS["changed"].match(data, value.end)
     return read(data, match.end(), match[1], Style.QUOTED) if match else None
 
 
 def flag_value(data: bytes, end: int) -> Value | None:
     """Return the argument after a command line flag that ends at `end`; None if there is none."""
-    match = FORMS["flag"].match(data, end)
+    match = _FORMS["flag"].match(data, end)
     if match is None:
         return None
     # A word may name the password's source: "-passin pass:value", "--root-password password:value".
-    source = FORMS["source"].match(data, match.end())
+    source = _FORMS["source"].match(data, match.end())
     value = read(data, source.end() if source else match.end(), match[1] or b"", Style.ENV)
     if value and match[1] and b" " in data[value.start : value.end]:
         return value._replace(style=Style.QUOTED)
@@ -97,7 +92,7 @@ def flag_value(data: bytes, end: int) -> Value | None:
 def _assigned(data: bytes, begin: int, end: int) -> Value | None:
     if data[end : end + 2] in _EMPTY and data.find(b"{", end + 2, end + 5) < 0:
         return None  # The name has no value.
-    match = FORMS["assign"].match(data, end)
+    match = _FORMS["assign"].match(data, end)
     if match is None:
         return None
     close, gap, operator, after, opener = match.groups(b"")
@@ -105,7 +100,7 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
         if _is_empty(data, begin, close, gap + after, opener):
             return None
         opener = opener[len(opener.rstrip(b"\\\"'`")) :]
-        below = FORMS["line_break"].match(data, match.end()) if len(opener) >= 3 else None
+        below = _FORMS["line_break"].match(data, match.end()) if len(opener) >= 3 else None
         return read(data, below.end() if below else match.end(), opener, Style.QUOTED)
     if operator == b":" and not gap and not after and data[begin - 3 : begin].endswith((b":", b"://")):
         return None  # The name is part of "arn:aws:x:secret:name", or the user in a URL.
@@ -118,24 +113,24 @@ def _assigned(data: bytes, begin: int, end: int) -> Value | None:
         return read(data, match.end() + 3, b"", Style.QUOTED)
     if operator == b"<<<":
         return read(data, match.end(), b"", Style.ENV)
-    if marked := FORMS["marked_up"].match(data, match.end()):
+    if marked := _FORMS["marked_up"].match(data, match.end()):
         return read(data, marked.end(), b"", Style.CONFIG, RUN_ELEMENT)
-    nested = FORMS["nested"].match(data, end) if data.find(b"{", end, end + _NESTED_REACH) >= 0 else None
+    nested = _FORMS["nested"].match(data, end) if data.find(b"{", end, end + _NESTED_REACH) >= 0 else None
     if nested:
         return read(data, nested.end(), nested[1], Style.QUOTED)
-    further = FORMS["next_line"].match(data, match.end())
+    further = _FORMS["next_line"].match(data, match.end())
     if operator[:1] in b"=%" and not gap and not after and not (further and operator == b"=>"):
         return _tight(data, begin, end, match.end())
     if further:
         return read(data, further.end(), further[1], Style.QUOTED)
-    block = FORMS["block"].match(data, match.end()) if operator == b":" else None
-    if block and (block[1] or FORMS["alone"].match(data, block.end())):
+    block = _FORMS["block"].match(data, match.end()) if operator == b":" else None
+    if block and (block[1] or _FORMS["alone"].match(data, block.end())):
         return read(data, block.end(), b"", Style.CONFIG if block[1] else Style.CODE)
     if operator in (b":-", b":=") and data[begin - 1 : begin] == b"{":
         return read(data, match.end(), b"", Style.ENV, RUN_DEFAULT)
     if operator in (b":-", b"<-", b"<<-"):
         return None
-    tag = FORMS["yaml_tag"].match(data, match.end()) if operator == b":" else None
+    tag = _FORMS["yaml_tag"].match(data, match.end()) if operator == b":" else None
     if tag:
         return read(data, tag.end(), tag[1] or b"", Style.QUOTED if tag[1] else Style.CONFIG)
     return _loose(data, begin, match.end(), close, operator)
@@ -159,7 +154,7 @@ def _loose(data: bytes, begin: int, at: int, close: bytes, operator: bytes) -> V
         return None
     if has_shape(data[value.start : value.end].decode("utf-8", "replace"), "crossed"):
         return read(data, at, b"", Style.QUOTED, RUN_ODD)
-    number = FORMS["number"].match(data, value.start)
+    number = _FORMS["number"].match(data, value.start)
     if number and close[-1:] in (b'"', b"'"):
         return Value(value.start, number.end(), Style.QUOTED, _last_quote(close))
     if _ends_line(data, begin, value.end):
@@ -186,7 +181,7 @@ def _printed(data: bytes, begin: int, value: Value) -> Value | None:
     end = value.end
     if any(sign in b"(){}[];,=" for sign in data[value.start : end]):
         return None
-    return Value(value.start, end, Style.ENV) if FORMS["printed"].match(data, end) else None
+    return Value(value.start, end, Style.ENV) if _FORMS["printed"].match(data, end) else None
 
 
 def _last_quote(close: bytes) -> bytes:
@@ -198,7 +193,7 @@ def _last_quote(close: bytes) -> bytes:
 
 def _ends_line(data: bytes, begin: int, at: int) -> bool:
     """Return whether the line ends at `at`. The closing quote of a string with the name may come first."""
-    if FORMS["end_of_line"].match(data, at):
+    if _FORMS["end_of_line"].match(data, at):
         return True
     return data[at : at + 1] in _QUOTES and data[begin - 1 : begin] in (data[at : at + 1], b" ")
 
@@ -207,16 +202,16 @@ def _tight(data: bytes, begin: int, end: int, at: int) -> Value | None:
     """Return the value in `NAME=value`, without spaces and quotes; None if there is none."""
     if data[begin - 1 : begin] in _QUERY or data[begin - 3 : begin] in (b"%3F", b"%26", b"%3f"):
         value = read(data, at, b"", Style.ENV, RUN_QUERY)
-        goes_on = FORMS["no_fragment"].match(data, value.end) if value else None
+        goes_on = _FORMS["no_fragment"].match(data, value.end) if value else None
         return value._replace(end=goes_on.end()) if value and goes_on else value
-    if FORMS["upper"].match(data[begin:end]) or data[begin : begin + 2] == b"--":
+    if _FORMS["upper"].match(data[begin:end]) or data[begin : begin + 2] == b"--":
         return read(data, at, b"", Style.ENV)
     at += data[at : at + 1] == b"("
     value = read(data, at, b"", Style.ENV, RUN_LIST)
     if (
         value
         and data[value.end : value.end + 1] == b","
-        and FORMS["assignments"].search(data, max(0, begin - 200), begin)
+        and _FORMS["assignments"].search(data, max(0, begin - 200), begin)
     ):
         return value
     if value and not _ends_line(data, begin, value.end) and _is_called(data[value.start : value.end]):
@@ -236,7 +231,7 @@ def _is_called(value: bytes) -> bool:
 def _in_braces(data: bytes, begin: int, value: Value) -> Value | None:
     """Return the value of a member in an object that Java printed, `{host=db1, password=value, port=1}`; None
     for any other value."""
-    if not FORMS["printed"].match(data, value.end) or data[begin - 2 : begin] not in (b", ", b"{", b"["):
+    if not _FORMS["printed"].match(data, value.end) or data[begin - 2 : begin] not in (b", ", b"{", b"["):
         return None
     low = max(0, begin - 300)
     opened = max(data.rfind(b"{", low, begin), data.rfind(b"[", low, begin))
@@ -249,9 +244,9 @@ def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
     """Return the value after the tag that contains the name at `begin` to `end`; None if there is none."""
     if data.rfind(b"<", max(0, begin - 60), begin) < 0:
         return None
-    if field := FORMS["input"].match(data, end):
+    if field := _FORMS["input"].match(data, end):
         return read(data, field.end(), field[1], Style.QUOTED)
-    match = FORMS["tagged"].match(data, end) or FORMS["element"].match(data, end)
+    match = _FORMS["tagged"].match(data, end) or _FORMS["element"].match(data, end)
     if match is None or data[begin - 1 : begin] == b"/":
         return None
     if match[1]:
@@ -265,30 +260,30 @@ def tagged_value(data: bytes, begin: int, end: int) -> Value | None:
 
 
 def _argument(data: bytes, begin: int, end: int) -> Value | None:
-    if match := FORMS["attribute"].match(data, end):
+    if match := _FORMS["attribute"].match(data, end):
         return _no_name(data, read(data, match.end(), match[1], Style.QUOTED))
-    if match := FORMS["argument"].match(data, end):
-        owner = FORMS["is_value"].search(data, max(0, begin - 48), begin)
+    if match := _FORMS["argument"].match(data, end):
+        owner = _FORMS["is_value"].search(data, max(0, begin - 48), begin)
         if owner and owner[1].lower() not in _NAMING:
             return None  # In `check(kind="token", "…")`, the name is the value of an argument.
         # A list in backticks consists of names of a program.
         style = Style.APART if match[1] == b"`" else Style.ARGUMENT
         value = _no_name(data, read(data, match.end(), match[1], style))
         return value and value._replace(style=Style.LISTED) if _is_listed(data, begin, value) else value
-    match = FORMS["csv"].match(data, end)
+    match = _FORMS["csv"].match(data, end)
     if match and (match[2] or not match[1]):
-        style = Style.ENV if FORMS["upper"].match(data[begin:end]) else Style.APART
+        style = Style.ENV if _FORMS["upper"].match(data[begin:end]) else Style.APART
         if match[2]:
             # In `hasattr(pwd, "getpwall")`, the word is more likely the name of a member than a value.
             style = Style.QUOTED if style is Style.ENV or match.group()[-1:] == b"\\" else Style.LISTED
         return _no_name(data, read(data, match.end(), match[2] or b"", style, RUN_CSV))
-    match = FORMS["call"].match(data, end)
-    if match and (match[1] or not FORMS["keyword"].match(data, match.end())):
+    match = _FORMS["call"].match(data, end)
+    if match and (match[1] or not _FORMS["keyword"].match(data, match.end())):
         value = read(data, match.end(), match[1] or b"", Style.APART, RUN_CODE)
         # In `string password("…")`, the brackets contain the value of the name.
-        is_declared = FORMS["declared"].search(data, max(0, begin - 24), begin) is not None
+        is_declared = _FORMS["declared"].search(data, max(0, begin - 24), begin) is not None
         is_value = match[1] and (is_declared or _is_setter(data, begin, end))
-        if value and is_value and FORMS["only_argument"].match(data, value.end):
+        if value and is_value and _FORMS["only_argument"].match(data, value.end):
             return value._replace(style=Style.QUOTED)
         return value
     return None
@@ -296,42 +291,42 @@ def _argument(data: bytes, begin: int, end: int) -> Value | None:
 
 def _is_listed(data: bytes, begin: int, value: Value | None) -> bool:
     """Return whether name and value are items of a list of names, as in `["user", "password", "name"]`."""
-    if value is None or FORMS["pair_begins"].search(data, max(0, begin - 40), begin):
+    if value is None or _FORMS["pair_begins"].search(data, max(0, begin - 40), begin):
         return False
-    return FORMS["list_goes_on"].match(data, value.end) is not None or (
-        FORMS["is_last"].match(data, value.end) is not None
-        and FORMS["list_began"].search(data, max(0, begin - 80), begin) is not None
+    return _FORMS["list_goes_on"].match(data, value.end) is not None or (
+        _FORMS["is_last"].match(data, value.end) is not None
+        and _FORMS["list_began"].search(data, max(0, begin - 80), begin) is not None
     )
 
 
 def _is_setter(data: bytes, begin: int, end: int) -> bool:
     """Return whether the name is a method for secrets: `.password("value")`, `pwd.equals("value")`."""
     name = data[begin:end]
-    if FORMS["compared"].search(name):
+    if _FORMS["compared"].search(name):
         return True
     method = name.rpartition(b".")[2]
     if b"." not in name and data[begin - 1 : begin] != b".":
         return False
-    return FORMS["setter"].match(method) is not None and FORMS["no_setter"].match(method) is None
+    return _FORMS["setter"].match(method) is not None and _FORMS["no_setter"].match(method) is None
 
 
 def _no_name(data: bytes, value: Value | None) -> Value | None:
     """Return the value; None if it is the name of another value, as in `"verdict":"pass","assertions":`."""
-    if value is None or FORMS["names_next"].match(data, value.end):
+    if value is None or _FORMS["names_next"].match(data, value.end):
         return None
     # In `passwd, is_authenticated=False`, the value is the name of a keyword argument.
     return None if value.style is Style.APART and data[value.end : value.end + 1] == b"=" else value
 
 
 def _pair(data: bytes, begin: int, end: int) -> Value | None:
-    match = FORMS["pair"].match(data, end)
+    match = _FORMS["pair"].match(data, end)
     if match is None:
         return None
     return read(data, match.end(), match[1] or b"", Style.QUOTED if match[1] else Style.CONFIG)
 
 
 def _apart(data: bytes, begin: int, end: int) -> Value | None:
-    match = FORMS["apart"].match(data, end)
+    match = _FORMS["apart"].match(data, end)
     if match is None:
         return None
     value = read(data, match.end(), match[2] or b"", Style.APART)
@@ -350,12 +345,12 @@ def _apart(data: bytes, begin: int, end: int) -> Value | None:
     elif gap.rstrip(b": ").endswith((b" is", b" was")):
         style = Style.PROSE
     elif _ends_line(data, begin, value.end):
-        if FORMS["put"].search(data[max(0, begin - 20) : begin]):
+        if _FORMS["put"].search(data[max(0, begin - 20) : begin]):
             return Value(value.start, value.end, Style.ENV)
         table = len(gap) >= 2 or gap == b"\t"
         if table or b"_" in data[begin:end]:
             style = Style.CONFIG
-        elif FORMS["begins_line"].search(data, max(0, begin - 60), begin):
+        elif _FORMS["begins_line"].search(data, max(0, begin - 60), begin):
             style = Style.PROSE
     return Value(value.start, value.end, style)
 

@@ -16,13 +16,21 @@ from collections.abc import Iterator
 
 from penumbra import rules
 from penumbra.linear import Linear
-from penumbra.redaction import shared_patterns
-from penumbra.redaction.finders.value_reading import Pair, Value, judged, may_be_secret, read
+from penumbra.redaction.finders.value_reading import (
+    Pair,
+    Value,
+    any_of,
+    judged,
+    may_be_secret,
+    patterns,
+    read,
+)
 from penumbra.redaction.names import NAMES, Name, Strength
 from penumbra.redaction.shared_patterns import late
 from penumbra.redaction.span import Finder
 from penumbra.redaction.values import Style
 
+_FORMS = patterns("records")
 _REACH = 600
 """The name of a value is looked for in at most this number of bytes on each side."""
 _LINES = 10
@@ -32,18 +40,6 @@ _BREAK = late(rb"{BREAK}")
 _WORDS = rules.load("secrets/words/records.yaml")
 
 
-def _any_of(words: str) -> bytes:
-    """Return a pattern that matches any of the words and ignores case."""
-    return b"(?i:" + "|".join(words.split()).encode() + b")"
-
-
-_VALUE = late(
-    rb"({QUOTE})?([A-Za-z]{0,12}"
-    + _any_of(_WORDS["values"])
-    + rb"|"
-    + _any_of(_WORDS["whole_values"])
-    + rb")({QUOTE})?[ \t]{0,8}[:=][ \t]{0,8}({QUOTE})?"
-)
 _ENDS = (":", " :", " =", "  ", '":', '" :', "':", "=", *("\\" * depth + '":' for depth in (1, 3, 7)))
 _ANCHORS = tuple(
     f"{word}{end}".encode()
@@ -54,16 +50,9 @@ _ANY = Name(Strength.PASSWORD, "password")
 _TELLING_WORDS = b"(?:" + "|".join(NAMES.telling_parts()).encode() + b")"
 _TELLING = Linear(rb"(?i)" + _TELLING_WORDS)
 """A pattern for the words in ASCII names of secrets."""
-_KEY = rb"(?:[A-Za-z]{0,12}[_-]?" + _any_of(_WORDS["names"]) + rb"|" + _any_of(_WORDS["whole_names"]) + rb")"
-_MEMBER = late(
-    rb"(?<![\w.-])(?:{QUOTE})?("
-    + _KEY
-    + rb")(?:{QUOTE})?[ \t]{0,8}[:=][ \t]{0,8}(?:{QUOTE})?(/?[A-Za-z_$][\w.$/ -]{1,119})(?=\\{0,31}[\"'`]"
-    rb"|\r?\n|\\{1,31}[nr]|[,}]|\Z)"
-)
 _NAMED = Linear(
     rb"(?i)(?:"
-    + _any_of(_WORDS["names"] + " " + _WORDS["whole_names"])
+    + any_of(_WORDS["names"] + " " + _WORDS["whole_names"])
     + rb")[\\\"'`]*[ \t]*[:=][^,}\r\n]*"
     + _TELLING_WORDS
 )
@@ -79,29 +68,6 @@ _FAR = 20_000
 """The greatest number of bytes from an anchor to a sign of a secret after its value."""
 _LONGEST_BEGINNING = 64
 """The greatest number of bytes from the beginning of a member to its anchor."""
-_BRACE = late(rb"[{}]")
-_GROUP = late(rb"\{[^{}]{0,600}\}")
-_HOLDER = late(
-    rb"(?:\b"
-    + _any_of(_WORDS["declarations"])
-    + rb"[ \t]{1,4}(?:{QUOTE})?([\w.-]{2,80})(?:{QUOTE})?|(?<![\w.-])(?:{QUOTE})?([A-Za-z_][\w.-]{1,79})"
-    rb"(?:{QUOTE})?[ \t]{0,4}[:=])[ \t]{0,4}\Z"
-)
-_LINE = late(
-    rb"(?:" + shared_patterns.WORDS + rb"|[+>](?= ))?"
-    rb"[ \t]{0,80}(-[ \t]{1,4})?"
-)
-_HEAD = late(rb"(?:{QUOTE})?([A-Za-z_][\w.-]{1,79})(?:{QUOTE})?:[ \t]*\Z")
-_FLAG = late(rb"--([a-z][\w-]{2,60}){QUOTE}[^()\n]{0,160}\Z")
-"""This pattern matches an option before its default: `add_argument("--password", default="…")`."""
-_WHERE = late(
-    rb"(?i){QUOTE}(?:,[^;\n]{0,120})?\s{1,8}where\s{1,8}[\w.]{0,40}(?:name|key|setting|option"
-    rb"|param)\s{0,4}=\s{0,4}N?{QUOTE}([\w./:-]{2,80})"
-)
-"""This pattern matches `WHERE name = 'smtp_password'`, after `UPDATE t SET value = '…'`."""
-_WHOLE_MEMBER = re.compile(rb"[\"'][ \t]{0,4}:[ \t]{0,4}[^\n]{0,200},[ \t]{0,4}\r?\Z")
-_JSON_NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-"""This pattern matches a JSON number. A placeholder in place of a number needs quotes."""
 
 
 def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
@@ -119,7 +85,7 @@ def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
         if start and data[start - 1] in _QUOTES:
             quoted = data[max(0, start - 32) : start]
             start -= len(quoted) - len(quoted.rstrip(_QUOTES))
-        match = _VALUE.match(data, start)
+        match = _FORMS["value"].match(data, start)
         if match is None or bool(match[1]) != bool(match[3]):
             continue
         value = read(data, match.end(), match[4] or b"", Style.QUOTED if match[4] else Style.CONFIG)
@@ -127,7 +93,7 @@ def _records(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
             continue
         if match[3] and not match[4]:
             first = value.end - len(data[value.start : value.end].lstrip(b"["))
-            if _JSON_NUMBER.fullmatch(data, first, value.end):
+            if _FORMS["json_number"].fullmatch(data, first, value.end):
                 value = value._replace(start=first, bare=match[3])
         yield Pair(value, _names(data, match, value), "record")
 
@@ -138,23 +104,23 @@ def _names(data: bytes, match: re.Match[bytes], value: Value) -> Iterator[Name]:
     after = data[value.end : value.end + _REACH]
     if not any(question.search(part) for question in (_TELLING, _MARK) for part in (before, after)):
         return
-    if flag := _FLAG.search(before):
+    if flag := _FORMS["flag"].search(before):
         yield _judge(flag[1])
-    if chosen := _WHERE.match(after):
+    if chosen := _FORMS["where"].match(after):
         yield _judge(chosen[1])
     if not match[1]:
         yield from _in_lines(before, after)
     opening = _opening(before)
     if opening is not None:
         yield from _in_braces(before, opening, after)
-    elif match[1] and not _BRACE.search(before):
+    elif match[1] and not _FORMS["brace"].search(before):
         yield from _in_members(_cut_off(before), after)
 
 
 def _opening(before: bytes) -> int | None:
     """Return the offset of the last brace that is not closed; None if there is none."""
     depth = 0
-    for brace in reversed([*_BRACE.finditer(before)]):
+    for brace in reversed([*_FORMS["brace"].finditer(before)]):
         if brace[0] == b"}":
             depth += 1
         elif depth:
@@ -165,8 +131,10 @@ def _opening(before: bytes) -> int | None:
 
 
 def _in_braces(before: bytes, opening: int, after: bytes) -> Iterator[Name]:
-    yield from _in_members(_GROUP.sub(b"", before[opening + 1 :]), _GROUP.sub(b"", after).partition(b"}")[0])
-    holder = _HOLDER.search(before, max(0, opening - 120), opening)
+    yield from _in_members(
+        _FORMS["group"].sub(b"", before[opening + 1 :]), _FORMS["group"].sub(b"", after).partition(b"}")[0]
+    )
+    holder = _FORMS["holder"].search(before, max(0, opening - 120), opening)
     if holder:
         yield _judge(holder[1] or holder[2])
 
@@ -174,7 +142,7 @@ def _in_braces(before: bytes, opening: int, after: bytes) -> Iterator[Name]:
 def _in_members(*parts: bytes) -> Iterator[Name]:
     for part in parts:
         if _NAMED.search(part):
-            yield from (_judge(member[2]) for member in _MEMBER.finditer(part))
+            yield from (_judge(member[2]) for member in _FORMS["member"].finditer(part))
         if _MARK.search(part):
             yield _ANY
 
@@ -182,7 +150,9 @@ def _in_members(*parts: bytes) -> Iterator[Name]:
 def _cut_off(before: bytes) -> bytes:
     """If the text lacks the opening brace of a record, return the lines of the record before a member."""
     lines = before.split(b"\n")
-    first = next((at for at in range(len(lines) - 2, -1, -1) if not _WHOLE_MEMBER.search(lines[at])), -1)
+    first = next(
+        (at for at in range(len(lines) - 2, -1, -1) if not _FORMS["whole_member"].search(lines[at])), -1
+    )
     return b"\n".join(lines[first + 1 :])
 
 
@@ -190,7 +160,7 @@ def _in_lines(before: bytes, after: bytes) -> Iterator[Name]:
     """Yield each `Name` that a record in YAML may have for a value. The members of a record begin in the same
     column, and the name of the record is to their left."""
     above = _BREAK.split(before)[-_LINES:]
-    own = _LINE.match(above[-1])
+    own = _FORMS["line"].match(above[-1])
     column = len(above[-1].rstrip(b"\"'\\"))
     if own is None or own.end() < column:
         return
@@ -202,20 +172,20 @@ def _in_lines(before: bytes, after: bytes) -> Iterator[Name]:
 
 def _siblings(lines: Iterator[bytes] | list[bytes], column: int) -> Iterator[Name]:
     for line in lines:
-        begin = _LINE.match(line)
+        begin = _FORMS["line"].match(line)
         if begin is None or begin.end() == len(line):
             return
         left = column - begin.end()
         if left > 1:
-            head = _HEAD.match(line, begin.end())
+            head = _FORMS["head"].match(line, begin.end())
             if head:
                 yield _judge(head[1])
             return
         if left < -1:
             continue
-        if _VALUE.match(line, begin.end()):
+        if _FORMS["value"].match(line, begin.end()):
             return
-        member = _MEMBER.match(line, begin.end())
+        member = _FORMS["member"].match(line, begin.end())
         if member:
             yield _judge(member[2])
         if begin[1]:
@@ -237,11 +207,6 @@ _FALLBACK = late(
     + "|".join(map(re.escape, _OPERATORS)).encode()
     + rb")=?[ ]?({QUOTE})"
 )
-_COMPARED = late(rb"{QUOTE}[ \t]{0,4}(?:[=!]=|in\b|\.)")
-"""This pattern matches the text after an operand of a comparison. Such an operand is no default."""
-_CALLED = re.compile(rb"\([^()\n]{0,120}\)")
-_STATEMENT = late(rb"[;\n]|\\{1,31}n")
-_NAMES_BEFORE = late(rb"([A-Za-z_][\w.-]{1,79})(?={QUOTE}|[ \t]{0,8}[:=|]|[ \t]{0,4}\Z)")
 _QUOTE_SIGNS = ('"', "'", "`", "\\")
 
 
@@ -251,27 +216,20 @@ def _fallbacks(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
         value = read(data, match.end(), match[1] or match[2], Style.QUOTED) if match else None
         if value is None or not may_be_secret(data, value):
             continue
-        before = _STATEMENT.split(data[max(0, place - _STATEMENT_REACH) : place])[-1]
+        before = _FORMS["statement"].split(data[max(0, place - _STATEMENT_REACH) : place])[-1]
         if match and match[2]:
-            if _COMPARED.match(data, value.end):
+            if _FORMS["compared"].match(data, value.end):
                 continue
             # The name is in the same argument or member as the default. Commas within calls don't end an
             # argument.
-            commas = _CALLED.sub(lambda call: call[0].replace(b",", b" "), before)
+            commas = _FORMS["called"].sub(lambda call: call[0].replace(b",", b" "), before)
             before = before[commas.rfind(b",") + 1 :]
-        yield Pair(value, (_judge(name[1]) for name in _NAMES_BEFORE.finditer(before)), "record")
-
-
-_ATTRIBUTE = late(rb"[ \t\r\n]value=({QUOTE})", re.IGNORECASE)
-_NAMING = late(
-    rb"[ \t\r\n](?i:key|name|id)={QUOTE}([A-Za-z_$][\w.$:/ -]{1,119}){QUOTE}"
-    rb"|[ \t\r\n](?i:type)={QUOTE}(?i:password){QUOTE}"
-)
+        yield Pair(value, (_judge(name[1]) for name in _FORMS["names_before"].finditer(before)), "record")
 
 
 def _attributes(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
     for place in places:
-        match = _ATTRIBUTE.match(data, place)
+        match = _FORMS["attribute"].match(data, place)
         value = read(data, match.end(), match[1], Style.QUOTED) if match else None
         if value is None or not may_be_secret(data, value):
             continue
@@ -280,31 +238,20 @@ def _attributes(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
             continue
         end = data.find(b">", value.end, value.end + _LONGEST_TAG)
         parts = (data[start:place], data[value.end : end if end >= 0 else value.end])
-        names = (_judge(name[1]) if name[1] else _ANY for part in parts for name in _NAMING.finditer(part))
+        names = (
+            _judge(name[1]) if name[1] else _ANY for part in parts for name in _FORMS["naming"].finditer(part)
+        )
         yield Pair(value, names, "record")
-
-
-_ASKED = late(
-    rb"(hm?get|m?get|value)[ ]([^\s\"'\\]{1,200}(?:[ ][^\s\"'\\]{1,200}){0,40})[ ]?(?={BREAK})", re.IGNORECASE
-)
-_PROMPT = late(rb"(?:>|-cli\b[^\n]{0,120})[ ]?\Z")
-"""This pattern matches the prompt before a database command."""
-_ITEM = late(rb"([^ ]+) [0-9]{1,10} [0-9]{1,9}(?: [0-9]{1,20})?\Z")
-"""This pattern matches the key, flags and length that memcached prints before a value."""
-_REPLY = late(
-    rb"{BREAK}{LEAD}[ ]{0,4}(?:[0-9]{1,3}\)[ ])?(?:\(nil\)|\\{0,31}\"(?P<text>[^\"\\\r\n]{0,512})\\{0,31}\""
-    rb"|(?P<bare>[^\s\"'\\]{1,512}))(?=[ ]?{BREAK}|[ ]?\Z)"
-)
 
 
 def _replies(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
     for place in places:
-        asked = _ASKED.match(data, place + (low[place] in b" >\n"))
+        asked = _FORMS["asked"].match(data, place + (low[place] in b" >\n"))
         if asked is None:
             continue
         at = asked.end()
         for name in _asked_for(data, asked):
-            reply = _REPLY.match(data, at)
+            reply = _FORMS["reply"].match(data, at)
             if reply is None:
                 break
             at = reply.end()
@@ -316,29 +263,27 @@ def _asked_for(data: bytes, asked: re.Match[bytes]) -> list[bytes]:
     """Return the names of the values that a database prints after a command, in order."""
     command = asked[1].lower()
     if command == b"value":
-        item = _ITEM.match(asked[2])
+        item = _FORMS["item"].match(asked[2])
         return [item[1]] if item else []
-    if not _PROMPT.search(data, max(0, asked.start() - 160), asked.start()):
+    if not _FORMS["prompt"].search(data, max(0, asked.start() - 160), asked.start()):
         return []
     return asked[2].split(b" ")[command.startswith(b"h") :]
 
 
-_SENSITIVE = late(rb"get_attr(\\{0,31}\"),\s{0,40}\\{0,31}\"value\\{0,31}\"\s?:\s?\\{0,31}\"([\w-]{1,80})")
 _MOST_BEFORE = 16_384
 """The greatest number of bytes from `"attributes"` to `"sensitive_attributes"` in a Terraform state."""
-_IS = late(rb"{QUOTE}\s{0,4}:\s{0,4}({QUOTE})")
 _MOST_SENSITIVE = 2_000
 
 
 def _sensitive(data: bytes, low: bytes, places: list[int]) -> Iterator[Pair]:
     for place in places[:_MOST_SENSITIVE]:
-        listed = _SENSITIVE.match(data, place)
+        listed = _FORMS["sensitive"].match(data, place)
         start = data.rfind(b'"attributes', max(0, place - _MOST_BEFORE), place) if listed else -1
         if listed is None or start < 0:
             continue
         quote = listed[1]
         key = data.find(b'"' + listed[2] + quote, start, place)
-        member = _IS.match(data, key + len(listed[2]) + 1, place) if key >= 0 else None
+        member = _FORMS["is"].match(data, key + len(listed[2]) + 1, place) if key >= 0 else None
         value = read(data, member.end(), member[1], Style.QUOTED) if member else None
         if value is not None:
             yield Pair(value, (_ANY,), "record")

@@ -11,14 +11,34 @@ divided by 2.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from penumbra import rules
+from penumbra.redaction import shared_patterns
 from penumbra.redaction.judgement import is_secret, judge
 from penumbra.redaction.names import Name, Strength
+from penumbra.redaction.shared_patterns import late
 from penumbra.redaction.span import Rank, Search, Span
 from penumbra.redaction.values import Style, is_wordy
+
+
+def any_of(words: str) -> bytes:
+    """Return a pattern that matches any of the words and ignores case."""
+    return b"(?i:" + "|".join(words.split()).encode() + b")"
+
+
+_SPEC = rules.load("secrets/words/between.yaml")
+_WORDS = rules.load("secrets/words/records.yaml")
+_PARTS = {name: "".join(part).encode() for name, part in _SPEC["parts"].items()}
+_PARTS |= {name: any_of(words) for name, words in _WORDS.items()}
+_PARTS |= {name: getattr(shared_patterns, name) for name in ("WORDS", "SAYING")}
+
+
+def patterns(group: str) -> Mapping[str, re.Pattern[bytes]]:
+    """Return the patterns in a group of `rules/secrets/words/between.yaml`."""
+    return {name: late("".join(form["like"]).encode(), 0, **_PARTS) for name, form in _SPEC[group].items()}
+
 
 _ESCAPED = re.compile(rb"(?<!\\)(\\++)(\"|u0022)")
 _NEW_LINES = re.compile(rb"\n|(?<!\\)(\\++)n")
