@@ -21,7 +21,7 @@ from penumbra.compress.stages import search_hits
 
 _LONGEST_HEADING = 400
 """A line with more characters is no heading."""
-_PATH = r"(?:[A-Za-z]:)?[^\s:]*[./\\][^\s:]*"
+_PATH = r"(?:[A-Za-z]:)?[^\s:./\\]*[./\\][^\s:]*"
 _HEADINGS = (
     r"(?:[=#_*~-]{2,}>?|==>) +\S.*",
     r"(?:File|Path|Source|Dir|Directory|Folder|Document)(?: name| path)?: *\S.*",
@@ -33,10 +33,9 @@ _HEADINGS = (
 _HEADING = re.compile("|".join(f"({form})" for form in _HEADINGS))
 _FIRST = frozenset("=#_*~-FPSD<dI+@")
 """First characters of headings."""
-_OPENING = re.compile(rf"\S.*:|{_PATH}")
-"""A path, or a title that ends with a colon. A line that matches `_BELOW` must follow."""
-_BELOW = re.compile(r"[ \t]+\S|[ \t]*L?[0-9]+[:\t|→-]|[ \t]*(?:Line )[0-9]+:")
-"""The beginnings of lines below an `_OPENING`."""
+_BELOW = r"[ \t]+\S|[ \t]*(?:L?[0-9]+[:\t|→-]|Line [0-9]+:)"
+_OPENING = re.compile(rf"(?m){_PATH}:$|(?:\S.*:|{_PATH})\n(?:{_BELOW})")
+"""A path with a colon; or a path or a title with a colon, above an indented, numbered or located line."""
 _QUOTING = frozenset({"glob", "list", "web"})
 """Categories of calls that quote texts, apart from reads and searches."""
 _QUOTING_FAMILIES = frozenset(
@@ -113,7 +112,7 @@ def _headings(lines: Sequence[str]) -> list[list[int]]:
         heading = _HEADING.fullmatch(line) if line[0] in _FIRST else None
         if heading is not None and heading.lastindex is not None:
             places[heading.lastindex - 1].append(position)
-        elif position + 1 < len(lines) and _BELOW.match(lines[position + 1]) and _OPENING.fullmatch(line):
+        elif _OPENING.match("\n".join(lines[position : position + 2])):
             places[-1].append(position)
     return [form for form in places if form]
 

@@ -290,6 +290,13 @@ def test_the_title_of_new_lines_stays(title: list[str]) -> None:
     ]
 
 
+def test_the_file_of_a_new_failure_below_it_stays() -> None:
+    ran = ["bun test", "", "src/cart.test.ts:", *[f"(pass) the cart adds {n} to {n * n}" for n in range(40)]]
+    hidden = "[40 lines: same as in Bash ./run, lines 4 to 43 of its output]"
+    made = rerun("\n".join(ran), "\n".join([*ran, "(fail) the cart pays", ""]))
+    assert made == "\n".join([*ran[:3], hidden, "(fail) the cart pays", ""])
+
+
 def test_headings_of_many_files_in_turns_with_headings_of_their_parts_stay() -> None:
     body = [f"the statement number {n} of the program in its order" for n in range(12)]
     parts = [line for n in range(900) for line in (f"--- src/a_{n}.c", f"@@ -{n},12 +{n},12 @@", *body)]
