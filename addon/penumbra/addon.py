@@ -22,9 +22,10 @@ from penumbra.flow.certificate_names import CertificateNames
 from penumbra.flow.current_settings import CurrentSettings, EngineHandle, Engines
 from penumbra.flow.explainer import Explainer, FlowCommands
 from penumbra.flow.guarded import Guarded
+from penumbra.flow.mitm import spare_log_hooks
 from penumbra.flow.only_http import OnlyHttp
 from penumbra.flow.page.contents import Contents, Texts
-from penumbra.flow.page.server import PageServer, ProxiedPage
+from penumbra.flow.page.server import PORT_CLOSED, PageServer, ProxiedPage
 from penumbra.flow.report import HistoryWriter, Observation, Reports
 from penumbra.flow.request import RequestWay
 from penumbra.flow.response import ResponseWay
@@ -67,19 +68,14 @@ class Penumbra(Guarded):
         self.only_http = OnlyHttp(self._is_llm_host, self._is_searched, self._is_provider)
         self.explainer = Explainer(self.memory, self.texts, self._handle, lambda: self.settings)
         contents = Contents(self.journal, self.texts, self._process, self._handle, self.history.write)
-        commands = FlowCommands(
-            self.journal,
-            self.explainer,
-            self.memory,
-            self.texts,
-            contents,
-            is_paused=lambda: self.settings.pause,
-            changed=self._counted,
-            forget=self._forget,
-        )
-        self.page = PageServer(contents, commands.switch)
-        # These addons don't handle the flows of LLM calls.
-        self.addons = [listening.Listening(), CertificateNames(), commands, ProxiedPage(self.page)]
+        remembered = self.journal, self.explainer, self.memory, self.texts, contents
+        self.commands = FlowCommands(*remembered, lambda: self.settings.pause, self._counted, self._forget)
+        self.page = PageServer(contents, self.commands.switch)
+        # These parts don't handle LLM calls. They are no child addons, because mitmproxy would ask each child
+        # for each hook.
+        self.certificates, self.proxied_page = CertificateNames(), ProxiedPage(self.page)
+        self.listening = listening.Listening(lambda: {self.page.port: PORT_CLOSED})
+        self.server_connect, self.http_connect = self.listening.server_connect, self.listening.http_connect
         self.is_embedded = False
         """True if the program that loads the addon shows errors of options itself."""
         self.is_wrapped = False
@@ -94,8 +90,9 @@ class Penumbra(Guarded):
     # Life of the addon
 
     def load(self, loader: Loader) -> None:
-        """Declare the options; `configure` reads them."""
+        """Declare the options, which `configure` reads, and the commands."""
         declare(loader.add_option)
+        loader.master.commands.collect_commands(self.commands)
         websocket_streams.bound_messages()
         explainer.install(self.explainer)
 
@@ -129,6 +126,9 @@ class Penumbra(Guarded):
         observes = ", which is only observed: nothing is changed" if self.settings.observe else ""
         _log.info(f"Penumbra is active, mode {self.settings.mode}{observes}.")
         self.responses.tool_loop.running()
+        self.listening.running()
+        self.commands.running()
+        spare_log_hooks()
 
     def done(self) -> None:
         """Write the statistics that are not written yet, and close all files."""
@@ -225,6 +225,7 @@ class Penumbra(Guarded):
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
         """Tunnel connections to hosts that are no LLM hosts, unless all hosts are decrypted. A reverse proxy
         tunnels no connection."""
+        self.certificates.tls_clienthello(data)
         if self.settings.intercept == "all" or destination.mode(data.context.client) == "reverse":
             return
         if (address := data.context.server.address) is None:
@@ -246,8 +247,10 @@ class Penumbra(Guarded):
 
     # Life of a flow
 
-    def requestheaders(self, flow: http.HTTPFlow) -> None:
-        """Limit the size of the request's body."""
+    async def requestheaders(self, flow: http.HTTPFlow) -> None:
+        """Keep the request away from the ports of this process, and limit the size of its body."""
+        await self.listening.requestheaders(flow)
+        self.proxied_page.requestheaders(flow)
         self.requests.begins(flow)
 
     async def request(self, flow: http.HTTPFlow) -> None:
@@ -256,6 +259,7 @@ class Penumbra(Guarded):
         await self.requests.request(flow)
 
     async def responseheaders(self, flow: http.HTTPFlow) -> None:
+        self.proxied_page.responseheaders(flow)
         await self.responses.begins(flow)
 
     async def penumbra_refused(self, refused: Refused) -> None:
@@ -267,9 +271,11 @@ class Penumbra(Guarded):
         await self.responses.tool_loop.turn_end(turn)
 
     async def response(self, flow: http.HTTPFlow) -> None:
+        self.proxied_page.response(flow)
         await self.responses.complete(flow)
 
     async def error(self, flow: http.HTTPFlow) -> None:
+        self.proxied_page.error(flow)
         await self.responses.failed(flow)
 
     def websocket_start(self, flow: http.HTTPFlow) -> None:

@@ -22,6 +22,7 @@ from penumbra.apis.parts import text_values
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.responses import Responses
 from penumbra.apis.result_blocks import reads_result
+from penumbra.apis.turns import growing
 from penumbra.apis.upstream_error import ANTHROPIC, DescribedError, by_status
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document, Edit
@@ -367,6 +368,11 @@ class AnthropicTurns(BlockTurns):
     ends = ENDS
     index = "index"
     begins = "content_block"
+    grows = growing(
+        rb'\{"type":"content_block_delta","index":\d+,"delta":'
+        rb'\{"type":"(?:text|thinking|input_json)_delta","(?:text|thinking|partial_json)":',
+        rb'(?P<tail>"\}) *(?P<end>\}\n\n)',
+    )
     new_block = AnthropicBlock
     error_body = staticmethod(write_error)
 

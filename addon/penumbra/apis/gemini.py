@@ -238,13 +238,10 @@ class GeminiFraming(Framing):
     """The framing of server-sent events, or of one array. In an array, `[` or a comma precedes each item."""
 
     def __init__(self) -> None:
-        super().__init__(SseReader, self._piece)
+        super().__init__(lambda: GeminiReader(self), self._piece)
         self.is_array = False
         self.is_begun = False
         """True if the beginning of an array was sent to the client."""
-
-    def reader(self) -> Reader:
-        return GeminiReader(self)
 
     def write(self, event: Event) -> bytes:
         if not isinstance(event.piece, ArrayItem):

@@ -31,7 +31,7 @@ from penumbra.apis.message_pieces import Seam, take_out_calls
 from penumbra.apis.parts import OpenCalls, ToolCall, is_telling, short_hash, text_values
 from penumbra.apis.prompt import Kind, Message, Part
 from penumbra.apis.responses import Responses
-from penumbra.apis.turns import Framing, Turns
+from penumbra.apis.turns import Framing, Turns, growing
 from penumbra.apis.upstream_error import openai_error
 from penumbra.apis.usage import EndingTable, UsageTable
 from penumbra.wire.document import Document
@@ -344,6 +344,10 @@ class ChatTurns(Turns):
     usage = USAGE
     ends = ENDS
     error_body = staticmethod(openai_error)
+    grows = growing(
+        rb'\{[^\n]*?"delta":\{(?:"content"|"tool_calls":\[\{"index":\d+,"function":\{"arguments"):',
+        rb'(?P<tail>"\}[^\n]*?(?:\}|"obfuscation": ?"))[\w-]*(?P<end>"?\}?\n\n)',
+    )
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         self._head: dict[str, bytes] = {}

@@ -17,7 +17,7 @@ from msgspec import Raw, structs
 
 from penumbra.apis.base import ENDED_EARLY, Event, Failure, Filter, Turn
 from penumbra.apis.call_arguments import CallArguments
-from penumbra.apis.turns import BODY, SSE, Framing, Turns
+from penumbra.apis.turns import BODY, SSE, Framing, State, Turns
 from penumbra.apis.usage import UsageTable
 from penumbra.errors import place
 from penumbra.wire.document import Document
@@ -44,6 +44,10 @@ class Response:
         self.keep_alive = keep_alive
         """The bytes of a keep-alive between two events; empty if the API has no keep-alive."""
         self._reader = framing.reader()
+        self._around: tuple[bytes, ...] = ()
+        """The bytes around the text of the last event if it only added text; otherwise empty."""
+        self._texts: list[bytes] = []
+        """The texts of the unread events since then, which have the same bytes around their texts."""
         self._rest: list[Event] = []
         """The events in the last bytes of a turn, until the response is continued or ended."""
 
@@ -63,6 +67,7 @@ class Response:
         rest = self._rest = self._read(self._reader.close())
         if self._turns is None:
             return Turn()
+        self._read_texts(self._turns)
         name, turn = self._turns.injected_tool.encode(), self._turns.end_turn()
         self._rest = [
             event for event in rest if not (name and self._is_cut(event) and name in event.piece.raw)
@@ -87,6 +92,7 @@ class Response:
     def restart(self) -> None:
         """Drop the current turn, of which the client has received nothing, and wait for a new one."""
         self._rest, self._reader = [], self._framing.reader()
+        self._around, self._texts = (), []
         if self._turns is not None:
             self._turns.restart()
 
@@ -108,10 +114,30 @@ class Response:
         return self.finish()
 
     def _read(self, pieces: Iterable[Piece]) -> list[Event]:
-        events = [Event.read(piece) for piece in pieces]
         if self._turns is None:
-            return events
-        return [out for event in events for out in self._turns.event(event)]
+            return [Event.read(piece) for piece in pieces]
+        return [event for piece in pieces for event in self._events(self._turns, piece)]
+
+    def _events(self, turns: Turns, piece: Piece) -> Iterable[Event]:
+        """Return the events for the client instead of an event of the provider."""
+        grows = turns.grows.fullmatch(piece.raw) if turns.grows is not None and not self._filters else None
+        around = grows.group("head", "tail", "end") if grows is not None else ()
+        if grows is not None and around == self._around:
+            self._texts.append(grows["text"])
+            return (Event(piece, None),)
+        self._read_texts(turns)
+        event = Event.read(piece)
+        events = turns.event(event)
+        is_plain = turns.state is State.READING and event.bytes() is piece.raw
+        self._around = around if is_plain else ()
+        return events
+
+    def _read_texts(self, turns: Turns) -> None:
+        """Read the unread events as one event with all their texts. The client has them already."""
+        if self._texts:
+            (head, *after), texts, self._texts = self._around, self._texts, []
+            for piece in self._framing.reader().feed(b"".join((head, *texts, *after))):
+                turns.event(Event.read(piece))
 
     def _write(self, events: Iterable[Event]) -> bytes:
         for filter in self._filters:

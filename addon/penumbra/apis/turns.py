@@ -18,6 +18,7 @@ Subclasses edit the events of their API. A response in one JSON document is trea
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,20 @@ from penumbra.apis.usage import Ending, EndingReader, EndingTable, Metrics, Usag
 from penumbra.wire.document import Document
 from penumbra.wire.framing import Piece, Reader, SseEvent, SseReader, event_bytes
 from penumbra.wire.json_values import encode
+
+_TEXT = (
+    rb'(?P<text>(?:[^"\\\x00-\x1f\x80-\xff]++|\\["\\/bfnrt]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|'
+    rb"[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}|"
+    rb"[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})*+)"
+)
+"""The inside of a JSON string in UTF-8. Strings with escapes by number are left out, since two of them may
+make one character."""
+
+
+def growing(head: bytes, tail: bytes) -> re.Pattern[bytes]:
+    """Return the pattern of a server-sent event that only adds to the text of the turn. Such events with the
+    same `head`, `tail` and `end` have the effect of one event with all their texts."""
+    return re.compile(rb"(?P<head>(?:event: ?[\w.]+\n)?data: ?" + head + rb'")' + _TEXT + tail)
 
 
 class Frame(SseEvent):
@@ -63,23 +78,15 @@ def _frame(name: str, data: bytes) -> Frame:
     return Frame(data, name, data)
 
 
+@dataclass(eq=False)
 class Framing:
     """A `Framing` splits the bytes of a response into events, and writes events as bytes."""
 
-    def __init__(
-        self,
-        reader: Callable[[], Reader],
-        piece: Callable[[str, bytes], Piece] = _frame,
-        *,
-        is_whole: bool = False,
-    ) -> None:
-        """`piece` makes an event from a name and JSON. `is_whole` is true if a response is one event."""
-        self._new_reader = reader
-        self.piece = piece
-        self.is_whole = is_whole
-
-    def reader(self) -> Reader:
-        return self._new_reader()
+    reader: Callable[[], Reader]
+    piece: Callable[[str, bytes], Piece] = _frame
+    """A function that makes an event from a name and JSON."""
+    is_whole: bool = field(default=False, kw_only=True)
+    """True if a response is one event."""
 
     def write(self, event: Event) -> bytes:
         return event.bytes()
@@ -157,6 +164,8 @@ class Turns(ABC):
     ends: ClassVar[EndingTable]
     always_edits: ClassVar[bool] = False
     """True if a response must be edited even if it has no hidden call."""
+    grows: ClassVar[re.Pattern[bytes] | None] = None
+    """The pattern of events that are read together, as in `growing`; None if there are none."""
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:
         """`before` is the id of the continued response, as the client knows it."""

@@ -248,10 +248,10 @@ class ToolLoop:
         signature, late = _signed(self.turns)
         ids = tuple(each.response_id for each in self.turns)
         out, last = self._response.finish(), self.turns[-1]
-        done = Done(out, calls, text, hidden, signature, late, ids)
-        done = replace(done, made=last.made, tokens=last.tokens, item=last.item)
         # If a later request lacks the exchange, the exchange's reasoning must be removed from the request.
-        return replace(done, orphans=_orphans(self.turns)) if hidden is not None else done
+        orphans = _orphans(self.turns) if hidden is not None else ()
+        known = last.made, last.tokens, last.item
+        return Done(out, calls, text, hidden, signature, late, ids, *known, orphans=orphans)
 
 
 def _orphans(turns: Sequence[Turn]) -> tuple[str, ...]:

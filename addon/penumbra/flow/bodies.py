@@ -16,7 +16,7 @@ from penumbra.errors import place
 from penumbra.expand.hidden_exchanges import Prepared
 from penumbra.expand.loop import Done
 from penumbra.flow import destination
-from penumbra.flow.mitm import Flow, HttpRequest, HttpResponse, json_response
+from penumbra.flow.mitm import Flow, HttpRequest, HttpResponse, header, json_response
 from penumbra.flow.state import FlowState
 from penumbra.wire import content_encoding, framing
 
@@ -37,7 +37,7 @@ BOUNDS: WeakKeyDictionary[Flow, Bound] = WeakKeyDictionary()
 
 async def decoded(request: HttpRequest, limit: int) -> bytes:
     """Return the decoded body, which may have at most `limit` bytes. Raises NotDecodable, OverLimit."""
-    coding = request.headers.get("content-encoding", "")
+    coding = header(request, "content-encoding")
     raw = request.raw_content or b""
     if coding:
         return await asyncio.to_thread(content_encoding.decode, raw, coding, limit)
@@ -46,7 +46,7 @@ async def decoded(request: HttpRequest, limit: int) -> bytes:
 
 async def put(request: HttpRequest, body: bytes) -> None:
     """Put a decoded body into a message, in the coding that the headers announce."""
-    coding = request.headers.get("content-encoding", "")
+    coding = header(request, "content-encoding")
     if coding:
         body = await asyncio.to_thread(content_encoding.encode, body, coding)
     request.raw_content = body
@@ -63,7 +63,7 @@ _log = logging.getLogger(__name__)
 
 def ask_for_codings(request: HttpRequest) -> None:
     """Ask only for content codings that can be decoded piece by piece."""
-    codings = request.headers.get("accept-encoding", "")
+    codings = header(request, "accept-encoding")
     if codings and (accepted := content_encoding.acceptable(codings)) != codings:
         request.headers["accept-encoding"] = accepted
 
@@ -141,9 +141,8 @@ def plain_body(flow: Flow, body: bytes) -> bytes | None:
     """Return a response's decoded body; None if the body can't be decoded."""
     assert flow.response is not None
     try:
-        return content_encoding.decode(
-            body, flow.response.headers.get("content-encoding", ""), content_encoding.MOST_BYTES
-        )
+        coding = header(flow.response, "content-encoding")
+        return content_encoding.decode(body, coding, content_encoding.MOST_BYTES)
     except content_encoding.NotDecodable as error:
         _log.warning(f"penumbra: a response of {destination.shown(flow)} could not be read: {error}")
         return None
@@ -168,8 +167,8 @@ def replace_document(flow: Flow, done: Done) -> None:
 
 
 def is_stream(flow: Flow) -> bool:
-    headers = flow.response.headers if flow.response else {}
-    return framing.is_stream(headers.get("content-type", ""), flow.request.path)
+    kind = header(flow.response, "content-type") if flow.response else ""
+    return framing.is_stream(kind, flow.request.path)
 
 
 def refuse(flow: Flow, prepared: Prepared, failure: Failure) -> None:

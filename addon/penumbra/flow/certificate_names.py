@@ -19,7 +19,7 @@ from penumbra.flow.mitm import addon
 
 
 class CertificateNames(Guarded):
-    """A child addon that limits the names in the certificates of mitmproxy's store. If options change,
+    """A `CertificateNames` limits the names in the certificates of mitmproxy's store. If options change,
     mitmproxy may make a new store. This store is also limited."""
 
     def __init__(self) -> None:

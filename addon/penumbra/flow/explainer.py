@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -51,21 +51,15 @@ NOT_OURS = -2.0
 objects."""
 
 
+@dataclass(frozen=True)
 class Explainer:
     """An `Explainer` writes the explanations of flows, from facts that other objects remember."""
 
-    def __init__(
-        self,
-        memory: ResultMemory,
-        texts: Texts,
-        handle: Callable[[], EngineHandle],
-        settings: Callable[[], Settings],
-    ) -> None:
-        """`handle` gives access to the rules that redact secrets. `settings` returns the current settings."""
-        self._memory = memory
-        self._texts = texts
-        self._handle = handle
-        self._settings = settings
+    _memory: ResultMemory
+    _texts: Texts
+    _handle: Callable[[], EngineHandle]
+    """The function that gives access to the rules that redact secrets."""
+    _settings: Callable[[], Settings]
 
     def priority(self, flow: object, message: object) -> float:
         """Return the priority of the view for a message; below 0 if the view has no text about it."""
@@ -297,32 +291,21 @@ _NO_ORIGINAL = "none is, and there are some only where penumbra_page_originals=o
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class FlowCommands:
-    """A child addon with the commands `penumbra.*`."""
+    """A `FlowCommands` has the commands `penumbra.*`."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        explainer: Explainer,
-        memory: ResultMemory,
-        texts: Texts,
-        contents: Contents,
-        *,
-        is_paused: Callable[[], bool],
-        changed: Callable[[], None],
-        forget: Callable[[], None],
-    ) -> None:
-        """Make the commands. `changed` is called when figures have changed. `forget` empties the store or
-        raises CommandError."""
-        self._journal = journal
-        self._explainer = explainer
-        self._memory = memory
-        self._texts = texts
-        self._contents = contents
-        self._is_paused = is_paused
-        self._changed = changed
-        self._forget = forget
-        self._tasks: set[asyncio.Task[None]] = set()
+    _journal: Journal
+    _explainer: Explainer
+    _memory: ResultMemory
+    _texts: Texts
+    _contents: Contents
+    _is_paused: Callable[[], bool]
+    _changed: Callable[[], None]
+    """The function that is called when figures have changed."""
+    _forget: Callable[[], None]
+    """The function that empties the store or raises CommandError."""
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def running(self) -> None:
         """Accept signals as commands, if the system has these signals and this is the main thread."""

@@ -1,11 +1,12 @@
 """This module knows the addresses of this process, and keeps connections through the proxy away from
-mitmweb's port."""
+mitmweb's port and the page's port."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from mitmproxy import ctx, http
@@ -20,8 +21,12 @@ _log = logging.getLogger(__name__)
 
 
 class Listening(Guarded):
-    """A child addon that reports if other machines can reach the proxy. The addon also refuses connections to
-    mitmweb through the proxy, because mitmweb would take their clients for clients on this machine."""
+    """A `Listening` reports if other machines can reach the proxy. It also refuses connections to mitmweb and
+    to the ports that `closed` returns with the words of a refusal, because their clients would be taken for
+    clients on this machine."""
+
+    def __init__(self, closed: Callable[[], dict[int | None, str]]) -> None:
+        self._closed = closed
 
     def running(self) -> None:
         """Report addresses that other machines can reach, once all servers listen."""
@@ -48,28 +53,25 @@ class Listening(Guarded):
             data.server.address = (addresses[0], address[1])
 
     async def http_connect(self, flow: http.HTTPFlow) -> None:
-        """Refuse a tunnel to mitmweb's port, even if an upstream proxy would open the connection."""
-        await self._refuse(flow)
+        """Refuse a tunnel to one of the ports, even if an upstream proxy would open the connection."""
+        port = flow.request.port
+        words = {**self._closed(), _web_port(): _REFUSAL}.get(port)
+        if words and port and await leads_here(flow.request.host):
+            flow.response = http.Response.make(403, f"{words}\n", {"content-type": "text/plain"})
+            flow.comment = "Penumbra refused: a port of the proxy itself"
 
-    async def requestheaders(self, flow: http.HTTPFlow) -> None:
-        await self._refuse(flow)
+    requestheaders = http_connect
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
-        """Refuse a connection to mitmweb's port if the connection's hook raised."""
+        """Refuse a connection to one of the ports if the connection's hook raised."""
         address = (
             subject.server.address
             if isinstance(subject, ServerConnectionHookData)
             else ("", subject.request.port)
         )
-        if address is not None and address[1] == _web_port():
+        if address is not None and address[1] in (_web_port(), *self._closed()):
             stop(subject)
         return False
-
-    async def _refuse(self, flow: http.HTTPFlow) -> None:
-        port = flow.request.port
-        if port == _web_port() and await leads_here(flow.request.host):
-            flow.response = http.Response.make(403, f"{_REFUSAL}\n", {"content-type": "text/plain"})
-            flow.comment = "Penumbra refused: mitmweb's own port"
 
 
 def addresses() -> list[tuple[str, int]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
-from mitmproxy import ctx, http, websocket
+from mitmproxy import ctx, http, log, websocket
 from mitmproxy.proxy import layer
 
 Flow = http.HTTPFlow
@@ -19,6 +20,14 @@ def json_response(status: int, body: bytes) -> HttpResponse:
     return HttpResponse.make(status, body, {"content-type": "application/json"})
 
 
+def header(message: HttpRequest | HttpResponse, name: str) -> str:
+    """Return a header by its lower-case name; empty without one. mitmproxy's own view decodes each header
+    several times."""
+    wanted = name.encode()
+    values = [value for each, value in message.headers.fields if each.lower() == wanted]
+    return b", ".join(values).decode("utf-8", "surrogateescape")
+
+
 def option(name: str) -> Any:
     return getattr(ctx.options, name)
 
@@ -26,3 +35,14 @@ def option(name: str) -> Any:
 def addon(name: str) -> Any:
     """Return an addon of mitmproxy by its name; None if this program lacks the addon."""
     return ctx.master.addons.get(name)
+
+
+def spare_log_hooks() -> None:
+    """Keep log entries from becoming hooks while no addon takes them. A hook asks all addons."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, log.LegacyLogEvents):
+            handler.addFilter(_is_taken)
+
+
+def _is_taken(record: logging.LogRecord) -> bool:
+    return True in [hasattr(each, "add_log") for each in list(ctx.master.addons.lookup.values())]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from mitmproxy import ctx
 from mitmproxy.net.tls import starts_like_tls_record
@@ -27,21 +28,15 @@ _LONGEST_LINE = 8_192
 """The length in bytes of the longest first line."""
 
 
+@dataclass(frozen=True)
 class OnlyHttp:
     """An `OnlyHttp` allows only HTTP on connections to hosts whose requests are searched for secrets."""
 
-    def __init__(
-        self,
-        is_llm_host: Callable[[str], bool],
-        is_searched: Callable[[str], bool],
-        is_provider: Callable[[str], bool],
-    ) -> None:
-        """Each function takes a host. `is_llm_host` returns whether LLM calls to the host are read.
-        `is_searched` returns whether the host's requests are searched for secrets. `is_provider` returns
-        whether the host is a provider's."""
-        self._is_llm_host = is_llm_host
-        self._is_searched = is_searched
-        self._is_provider = is_provider
+    _is_llm_host: Callable[[str], bool]
+    """A function that returns whether LLM calls to a host are read."""
+    _is_searched: Callable[[str], bool]
+    """A function that returns whether a host's requests are searched for secrets."""
+    _is_provider: Callable[[str], bool]
 
     def next_layer(self, data: layer.NextLayer) -> None:
         """Replace a layer that would forward bytes unread. mitmproxy itself would choose only after this

@@ -17,7 +17,7 @@ from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.flow import destination, hidden_requests
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import EngineHandle
-from penumbra.flow.mitm import Flow, Headers, HttpResponse
+from penumbra.flow.mitm import Flow, Headers, HttpResponse, header
 from penumbra.flow.response_edits import ResponseEdits
 from penumbra.flow.state import FlowState, Refused, Step
 from penumbra.flow.tool_loop import ToolLoopStep, Turns
@@ -92,20 +92,21 @@ class WatchedRequest:
         if response.status_code == 200 and len(body) > _SMALL_RESPONSE:
             return None
         try:
-            coding = response.headers.get("content-encoding", "")
+            coding = header(response, "content-encoding")
             return content_encoding.decode(body, coding, refusals.MAX_BODY_BYTES)
         except content_encoding.NotDecodable:
             return None
 
 
+@dataclass(eq=False)
 class OverflowRetry(Step):
-    def __init__(self, turns: Turns, tool_loop: ToolLoopStep, edits: ResponseEdits) -> None:
-        """`tool_loop` and `edits` handle a retry as they handle the refused request."""
-        self._turns = turns
-        self._tool_loop = tool_loop
-        self._edits = edits
-        self.recovered = 0
-        """The number of requests that were accepted in another form after a refusal."""
+    """An `OverflowRetry` sends another request. The two other steps handle it like the refused request."""
+
+    _turns: Turns
+    _tool_loop: ToolLoopStep
+    _edits: ResponseEdits
+    recovered: int = 0
+    """The number of requests that were accepted in another form after a refusal."""
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         """Watch a request if a smaller or changed request could be accepted after a refusal."""

@@ -64,17 +64,14 @@ class _Frames:
     """The part of the flow's comment that is about the frames."""
 
 
+@dataclass(frozen=True)
 class Reports:
     """A `Reports` reports requests to the journal, the page, the log, the flow and the event file."""
 
-    def __init__(
-        self, journal: Journal, texts: Texts, memory: ResultMemory, write: events.WriteEvent
-    ) -> None:
-        """Make the reports. `write` takes an event."""
-        self._journal = journal
-        self._texts = texts
-        self._memory = memory
-        self._write = write
+    _journal: Journal
+    _texts: Texts
+    _memory: ResultMemory
+    _write: events.WriteEvent
 
     def accepted(
         self, flow: Flow, state: FlowState, handle: EngineHandle, incoming: Incoming, accepted: Accepted
@@ -432,17 +429,15 @@ SECONDS = 5.0
 """The seconds between a change of the figures and their write into the store."""
 
 
+@dataclass
 class HistoryWriter:
     """A `HistoryWriter` writes the journal's figures into the store from time to time."""
 
-    def __init__(
-        self, journal: Journal, handle: Callable[[], EngineHandle], written: Callable[[], None]
-    ) -> None:
-        """Make a writer. `written` is called when figures were passed to the store."""
-        self._journal = journal
-        self._handle = handle
-        self._written = written
-        self._due: asyncio.TimerHandle | None = None
+    _journal: Journal
+    _handle: Callable[[], EngineHandle]
+    _written: Callable[[], None]
+    """The function that is called when figures were passed to the store."""
+    _due: asyncio.TimerHandle | None = None
 
     def changed(self) -> None:
         if self._due is None:
@@ -492,17 +487,17 @@ _MEMORY_BYTES = 64_000_000
 """The greatest size in bytes of the decisions and originals in an observation's database."""
 
 
+@dataclass(frozen=True)
 class Observation:
     """An `Observation` rewrites copies of requests that are sent unchanged, and reports the changes. No
     request waits for an observation. A form that was never sent must not count as the first form of its
     result. The database of the observation's engine is therefore in memory and ends with the process."""
 
-    def __init__(self, engines: Engines, made_with: Callable[[], EngineSettings], reports: Reports) -> None:
-        """Make an observation. `made_with` returns the settings of the engine that changes requests."""
-        self._engines = engines
-        self._made_with = made_with
-        self._reports = reports
-        self._tasks: set[asyncio.Task[None]] = set()
+    _engines: Engines
+    _made_with: Callable[[], EngineSettings]
+    """The function that returns the settings of the engine that changes requests."""
+    _reports: Reports
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def begin(self, flow: Flow, incoming: Incoming, settings: Settings) -> None:
         """Begin to rewrite a copy of a request. The request may be sent meanwhile."""

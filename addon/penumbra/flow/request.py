@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import dataclass, field
 from functools import partial
 
 from penumbra import errors
@@ -51,27 +52,21 @@ from penumbra.wire.request_path import normal
 _log = logging.getLogger(__name__)
 
 
+@dataclass
 class RequestWay:
     """A `RequestWay` takes requests through these steps. The state of each flow is in its `FlowState`."""
 
-    def __init__(
-        self,
-        current: CurrentSettings,
-        handle: Callable[[], EngineHandle],
-        response_way: ResponseWay,
-        reports: Reports,
-        journal: Journal,
-        observation: Observation,
-    ) -> None:
-        """`handle` returns a handle on the settings and the engine for a request that begins now."""
-        self._current = current
-        self._handle = handle
-        self._response_way = response_way
-        self._reports = reports
-        self.journal = journal
-        self._observation = observation
-        self._signing = Signing(journal)
-        self.others = OtherRequests(handle, self._signing, journal)
+    _current: CurrentSettings
+    _handle: Callable[[], EngineHandle]
+    """The function that returns a handle on the settings and the engine for a request that begins now."""
+    _response_way: ResponseWay
+    _reports: Reports
+    journal: Journal
+    _observation: Observation
+
+    def __post_init__(self) -> None:
+        self._signing = Signing(self.journal)
+        self.others = OtherRequests(self._handle, self._signing, self.journal)
 
     def begins(self, flow: Flow) -> None:
         """Limit the body of a request that must be searched. A larger body is dropped as it arrives."""
@@ -344,16 +339,16 @@ _VARIABLE = re.compile(r"(?!v[0-9]{1,3}[a-z0-9]{0,8}$)[^/]*[0-9][^/]*|[^/]{25,}"
 _MOST_WARNINGS = 1_000
 
 
+@dataclass(frozen=True)
 class OtherRequests:
     """An `OtherRequests` removes secrets from a request to an LLM host if the path names no LLM call, or if
     the body is no LLM call. The setting `unknown_paths` decides about unknown paths."""
 
-    def __init__(self, handle: Callable[[], EngineHandle], signing: Signing, journal: Journal) -> None:
-        """`handle` returns a handle on the rules for a frame that arrives now."""
-        self._handle = handle
-        self._signing = signing
-        self._journal = journal
-        self._warned: set[str] = set()
+    _handle: Callable[[], EngineHandle]
+    """The function that returns a handle on the rules for a frame that arrives now."""
+    _signing: Signing
+    _journal: Journal
+    _warned: set[str] = field(default_factory=set)
 
     async def request(self, flow: Flow, handle: EngineHandle, unfit: Api | None = None) -> None:
         """Search a request. `unfit` is the path's API if the body is no call of this API, otherwise None."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -142,11 +143,11 @@ class ResponseWay:
 _contained = partial(errors.contained, _log, "penumbra: a step of a response's way failed")
 
 
+@dataclass(eq=False)
 class ResponseUsage(Step):
     """A `ResponseUsage` reports the provider's token figures to the journal."""
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    _journal: Journal
 
     def sent(self, flow: Flow, state: FlowState, incoming: Incoming, accepted: Accepted) -> None:
         asks = incoming.api.kind == "messages"
@@ -157,10 +158,10 @@ class ResponseUsage(Step):
         """Report the figures of a complete response, unless the tool loop has reported them."""
         if state.conversation:
             await state.handle.engine.stores.conversations.answered(state.conversation)
-        turn = state.turn
-        if turn is None or flow.websocket is not None:
+        turn, is_ok = state.turn, response.status_code == 200
+        if turn is None or flow.websocket is not None or (turn.is_billed and is_ok):
             return
-        is_read = not turn.is_billed and response.status_code == 200 and state.response_format in FORMATS
+        is_read = is_ok and state.response_format in FORMATS
         turns = (_read(flow, state),) if is_read else ()
         self._journal.responded(turn, response.status_code, turns)
 
@@ -215,14 +216,14 @@ def _warn(flow: Flow, count: int) -> None:
     _log.warning(f"Penumbra: {destination.shown(flow)}: {note}")
 
 
+@dataclass(eq=False)
 class FlowPrivacy(Step):
     """A `FlowPrivacy` keeps bodies and secrets out of mitmproxy's flows. The setting decides which bodies are
     blanked, and is read at the end of the flow. Placeholders are shown in place of secrets that were put
     back. A body that is not sent yet is passed to the splice. Without the splice, the body stays in the
     flow."""
 
-    def __init__(self, blank_flows: Callable[[], str]) -> None:
-        self._blank_flows = blank_flows
+    _blank_flows: Callable[[], str]
 
     async def complete(self, flow: Flow, state: FlowState, response: HttpResponse) -> None:
         """Blank the bodies of a flow whose response is complete. A document is not sent yet."""

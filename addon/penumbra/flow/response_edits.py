@@ -17,7 +17,7 @@ from penumbra.conversation.context_windows import UsageScale
 from penumbra.conversation.incoming import Accepted, Incoming
 from penumbra.expand.loop import Done
 from penumbra.flow import bodies, destination
-from penumbra.flow.mitm import Flow, HttpResponse
+from penumbra.flow.mitm import Flow, HttpResponse, header
 from penumbra.flow.state import FlowState, Step, add_note
 from penumbra.wire import content_encoding
 
@@ -84,7 +84,7 @@ class ResponseEdits(Step):
         record.live = None
         if record.looped is response or response.status_code != 200 or not bodies.is_stream(flow):
             return
-        decode = content_encoding.decoder(response.headers.get("content-encoding", ""))
+        decode = content_encoding.decoder(header(response, "content-encoding"))
         if decode is None:
             return
         shown = record.live = bytearray()

@@ -39,6 +39,7 @@ from wsproto.frame_protocol import CloseReason
 
 from penumbra.flow import bodies, guarded
 from penumbra.flow import state as states
+from penumbra.flow.mitm import header
 from penumbra.flow.state import Guard, Refused, Session, TurnEnd
 from penumbra.wire import framing
 
@@ -154,6 +155,9 @@ class SpliceStream(HttpStream):
                 yield command
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
+        if type(event) is ResponseData:
+            work: layer.CommandGenerator[None] = self.server_state(event)
+            return work
         if isinstance(event, events.Wakeup):
             return self._woken(event)
         if isinstance(event, RequestProtocolError) and self.running is not None:
@@ -512,7 +516,7 @@ class SpliceHttpLayer(HttpLayer):
 
 def is_stream(flow: http.HTTPFlow, response: http.Response) -> bool:
     """Return whether a flow's response can be read as it arrives."""
-    kind = response.headers.get("content-type", "")
+    kind = header(response, "content-type")
     return response.status_code == 200 and framing.is_stream(kind, flow.request.path)
 
 

@@ -28,7 +28,7 @@ from penumbra.flow import bodies, destination, hidden_requests
 from penumbra.flow import state as states
 from penumbra.flow.current_settings import EngineHandle
 from penumbra.flow.hidden_requests import HiddenRequest
-from penumbra.flow.mitm import Flow, HttpResponse, NextLayer, addon
+from penumbra.flow.mitm import Flow, HttpResponse, NextLayer, addon, header
 from penumbra.flow.state import FlowState, Step, TurnEnd, add_note
 from penumbra.metrics.events import WriteEvent, expansion_event, recovery_event
 from penumbra.metrics.journal import Journal
@@ -108,14 +108,13 @@ async def beside(work: Callable[[], T], size: int) -> T:
     return await asyncio.to_thread(work) if size > _LARGE else work()
 
 
+@dataclass(frozen=True)
 class Turns:
     """A `Turns` ends each turn of a response, starts the next turn, and reports the complete response."""
 
-    def __init__(self, journal: Journal, write: WriteEvent) -> None:
-        """`write` takes an event."""
-        self._journal = journal
-        self._write = write
-        self._tasks: set[asyncio.Task[None]] = set()
+    _journal: Journal
+    _write: WriteEvent
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def advance(
         self, looped: LoopedResponse, loop: ToolLoop, ended: Ask | Broken | Done | None = None
@@ -281,13 +280,13 @@ def looped_by(state: FlowState) -> LoopedResponse | None:
     return state.session if isinstance(state.session, LoopedResponse) else None
 
 
+@dataclass(eq=False)
 class ToolLoopStep(Step):
     """A `ToolLoopStep` makes one response from all turns."""
 
-    def __init__(self, turns: Turns, filtered: Filtered) -> None:
-        self._turns = turns
-        self._filtered = filtered
-        self._splice: ModuleType | None = None
+    _turns: Turns
+    _filtered: Filtered
+    _splice: ModuleType | None = None
 
     # Work before there are flows
 
@@ -335,13 +334,13 @@ class ToolLoopStep(Step):
             if stream and (state.is_untouched or "penumbra" in flow.metadata):
                 bodies.pass_live(response)
             return
-        if response.status_code != 200 or not (stream or "json" in response.headers.get("content-type", "")):
+        if response.status_code != 200 or not (stream or "json" in header(response, "content-type")):
             state.session = None
             return
         wire, tool, before = looped.prepared.wire, looped.prepared.tool, looped.prepared.before
         read = self._filtered(flow, state, wire.stream(tool, before)) if stream else wire.body(tool, before)
         looped.loop = ToolLoop(wire, read, looped.body)
-        decode = content_encoding.decoder(response.headers.get("content-encoding", ""))
+        decode = content_encoding.decoder(header(response, "content-encoding"))
         if stream and looped.spliceable and decode is not None:
             looped.live = True
             bodies.stream_plainly(flow, response)

@@ -121,10 +121,7 @@ class Amounts:
     def add(self, parts: Iterable[tuple[str, Any]]) -> None:
         sums = vars(self)
         for name, value in parts:
-            if isinstance(value, Counter):
-                sums[name].update(value)
-            else:
-                sums[name] += value
+            sums[name] += value
 
     def record(self) -> dict[str, Any]:
         """Return the sums that are not 0, for JSON."""

@@ -59,21 +59,17 @@ class Timeline:
         self.points: list[list[float]] = []
         """Beginning (seconds since 1970), tokens sent and tokens saved of each point."""
 
-    def add(self, time: float, sent: int, saved: int) -> None:
+    def add(self, time: float, sent: float, saved: float) -> None:
         begin = time - time % self.step
         if not self.points or begin > self.points[-1][0]:
             self.points.append([begin, 0, 0])
         self.points[-1][1] += sent
         self.points[-1][2] += saved
-        while len(self.points) > self.MOST:
+        if len(self.points) > self.MOST:
             self.step *= 2
             points, self.points = self.points, []
-            for at, *tokens in points:
-                begin = at - at % self.step
-                if not self.points or begin > self.points[-1][0]:
-                    self.points.append([begin, 0, 0])
-                for place, count in enumerate(tokens, 1):
-                    self.points[-1][place] += count
+            for at, sent, saved in points:
+                self.add(at, sent, saved)
 
 
 class Journal:

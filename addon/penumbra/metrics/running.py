@@ -24,7 +24,7 @@ except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 SECONDS = 0.3
-"""Shortest time in seconds between two writes of the file."""
+"""The seconds between a change of the figures and the write, which further changes in this time share."""
 _MOST_BYTES = 4_000_000
 _NO_LOCKS = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL})
 """Errors of file systems that have no locks."""
@@ -45,7 +45,8 @@ class StatsFile:
         self._path, self._folder, self._draft = path, path.parent, str(path.with_suffix(".new"))
         self._content = content
         self._due: asyncio.TimerHandle | None = None
-        self._written = 0.0
+        self._delay = 0.0
+        """The seconds until a change is written: `SECONDS` after the first change."""
         self._failed = self._closed = False
         self._lock: int | None = None
         """Descriptor of the current, locked file; None if no file is locked."""
@@ -60,8 +61,7 @@ class StatsFile:
 
     def changed(self) -> None:
         if self._due is None and not self._failed:
-            loop = asyncio.get_running_loop()
-            self._due = loop.call_at(max(loop.time(), self._written + SECONDS), self._changed)
+            self._due = asyncio.get_running_loop().call_later(self._delay, self._changed)
 
     def close(self) -> None:
         if self._due is not None:
@@ -73,10 +73,9 @@ class StatsFile:
             self._hold(None)
 
     def _changed(self) -> None:
-        self._due = None
-        loop = asyncio.get_running_loop()
-        self._written = loop.time()
-        loop.run_in_executor(None, self._write, orjson.dumps(self._content()))
+        self._due, self._delay = None, SECONDS
+        content = orjson.dumps(self._content())
+        asyncio.get_running_loop().run_in_executor(None, self._write, content)
 
     def _write(self, content: bytes) -> None:
         with self._writing:

@@ -66,9 +66,12 @@ def is_stream(content_type: str, path: str) -> bool:
 
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_LINE = re.compile(
+    rb"(?P<head>(?:\xef\xbb\xbf)?(?P<name>[^\r\n:]*+)(?:: ?)?)(?P<value>[^\r\n]*+)(?P<end>\r\n|\n|\r|\Z)"
+)
+"""This pattern matches a line with its field."""
 _USUAL = re.compile(rb"(?:event: ?([^\r\n]*)\n)?data: ?([^\r\n]*)\n\n")
 """This pattern matches an event in its usual form."""
-_BOM = b"\xef\xbb\xbf"
 
 
 class SseEvent(NamedTuple):
@@ -86,12 +89,12 @@ class SseEvent(NamedTuple):
         data = data.replace(b"\n", b" ").replace(b"\r", b" ")
         pieces: list[bytes] = []
         written = False
-        for line, end in _lines(self.raw):
-            field_name, _ = _field(line)
-            if field_name != b"data":
-                pieces += (line, end)
+        for line in _LINE.finditer(self.raw):
+            if line["name"] != b"data":
+                pieces.append(line.group())
             elif not written:
-                pieces += (_data_prefix(line), data, end)
+                head = line["head"]
+                pieces += (head if b":" in head else head + b": ", data, line["end"])
                 written = True
         return b"".join(pieces)
 
@@ -153,8 +156,9 @@ class SseReader(_Splitter[SseEvent]):
     """True if the last line ended with CRLF."""
 
     def feed(self, data: bytes) -> list[SseEvent]:
-        if self._passing or self._buffer:
+        if self._passing or (self._buffer and b"\n\n" not in data):
             return super().feed(data)
+        data = self._taken() + data if self._buffer else data
         events: list[SseEvent] = []
         at = 0
         while match := _USUAL.match(data, at):
@@ -192,43 +196,14 @@ class SseReader(_Splitter[SseEvent]):
         return SseEvent(data, "", None) if is_part else _event(data)
 
 
-def _lines(raw: bytes) -> list[tuple[bytes, bytes]]:
-    lines: list[tuple[bytes, bytes]] = []
-    at = 0
-    for match in _LINE_END.finditer(raw):
-        lines.append((raw[at : match.start()], match.group()))
-        at = match.end()
-    if at < len(raw):
-        lines.append((raw[at:], b""))
-    return lines
-
-
-def _field(line: bytes) -> tuple[bytes, bytes]:
-    name, _, value = line.removeprefix(_BOM).partition(b":")
-    return name, value[1:] if value[:1] == b" " else value
-
-
-def _data_prefix(line: bytes) -> bytes:
-    at = line.index(b"data") + 4
-    rest = line[at : at + 2]
-    if rest == b": ":
-        at += 2
-    elif rest[:1] == b":":
-        at += 1
-    else:
-        return line[:at] + b": "
-    return line[:at]
-
-
 def _event(raw: bytes) -> SseEvent:
     name = b""
     data: list[bytes] = []
-    for line, _ in _lines(raw):
-        key, value = _field(line)
-        if key == b"data":
-            data.append(value)
-        elif key == b"event":
-            name = value
+    for line in _LINE.finditer(raw):
+        if line["name"] == b"data":
+            data.append(line["value"])
+        elif line["name"] == b"event":
+            name = line["value"]
     return SseEvent(raw, name.decode("utf-8", "replace"), b"\n".join(data) if data else None)
 
 

@@ -7,8 +7,10 @@ import json
 
 import pytest
 
+from penumbra.apis.anthropic import AnthropicTurns
 from penumbra.apis.base import Failure
 from penumbra.apis.formats import FORMATS
+from penumbra.apis.openai_chat import ChatTurns
 from support.cuts import places
 from support.streams.drive import byte_by_byte, chunks, drive, every_cut
 from support.streams.provider_turns import CASES, PHANTOM, Case, every_case, every_stream
@@ -45,6 +47,24 @@ def test_a_stream_with_other_bytes_is_not_touched(case: Case) -> None:
     data = case.begin().written(ANSWERING)
     for stream in (data + b"no event", data[:-1], b"data: no json\n\n" + data):
         assert byte_by_byte(case.reader, [stream])[0] == stream
+
+
+@every_stream
+def test_events_that_only_add_text_have_the_effect_of_all_of_them(case: Case, monkeypatch) -> None:
+    deltas = b"".join(
+        b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%b"}}\n\n' % text
+        for text in (b"a", rb"\"b\n", "é😀".encode(), b"\xe2\x80", b"\\ud83d", b"\\ude00", b" c", b"}")
+    )
+    data = (
+        case.begin()
+        .written(ANSWERING)
+        .replace(b"event: content_block_stop", deltas + b"event: content_block_stop", 1)
+    )
+    together = byte_by_byte(case.reader, [data])
+    for turns in (AnthropicTurns, ChatTurns):
+        monkeypatch.setattr(turns, "grows", None)
+    assert byte_by_byte(case.reader, [data]) == together
+    assert together[0] == data
 
 
 @pytest.mark.parametrize("data", [b"", b"no json", b"[]", b'{"error":{"message":"no"}}'])

@@ -24,9 +24,7 @@ class Figures:
 def made(memory: ResultMemory, texts: Texts) -> FlowCommands:
     explainer, contents = cast(Explainer, None), cast(Contents, Figures())
     nothing = lambda: None  # noqa: E731
-    return FlowCommands(
-        Journal(), explainer, memory, texts, contents, is_paused=bool, changed=nothing, forget=nothing
-    )
+    return FlowCommands(Journal(), explainer, memory, texts, contents, bool, nothing, nothing)
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that takes nothing")

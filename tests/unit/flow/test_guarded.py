@@ -21,7 +21,9 @@ def hooks_of(addon: Any) -> Iterator[str]:
 
 
 def test_every_hook_of_every_addon_is_guarded() -> None:
-    found = [(addon, name) for addon in traverse([Penumbra()]) for name in hooks_of(addon)]
+    addon = Penumbra()
+    parts = [part for part in vars(addon).values() if isinstance(part, Guarded)]
+    found = [(each, name) for each in (*traverse([addon]), *parts) for name in hooks_of(each)]
     assert len(found) > 15
     assert [(addon, name) for addon, name in found if not hasattr(getattr(addon, name), "__wrapped__")] == []
 

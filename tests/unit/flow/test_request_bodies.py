@@ -55,7 +55,7 @@ async def test_a_request_whose_client_goes_away_before_its_end_is_not_kept() -> 
         flow = tflow.tflow()
         flow.request.method, flow.request.path = "POST", "/v1/messages"
         flow.request.host, flow.request.headers["content-type"] = "api.anthropic.com", "application/json"
-        addon.requestheaders(flow)
+        await addon.requestheaders(flow)
         assert flow in bodies.BOUNDS
         kept = weakref.ref(flow)
         del flow

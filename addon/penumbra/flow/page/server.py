@@ -112,24 +112,19 @@ class PageServer:
 
 METADATA = "penumbra_page"
 _FAR = "The page is shown to programs of this machine only.\n"
-_PORT = f"Through the proxy, the page is at http://{PROXIED_HOST}/.\n"
+PORT_CLOSED = f"Through the proxy, the page is at http://{PROXIED_HOST}/."
 _OFF = "penumbra_page is off.\n"
 
 
 class ProxiedPage(Guarded):
-    """A `ProxiedPage` is a child addon that sends requests to http://penumbra.local/ to the page."""
+    """A `ProxiedPage` sends requests to http://penumbra.local/ to the page."""
 
     def __init__(self, server: PageServer) -> None:
         self._server = server
 
-    async def http_connect(self, flow: http.HTTPFlow) -> None:
-        """Refuse a tunnel to the page's port, since its requests would seem to come from this machine."""
-        await self._refuse_port(flow)
-
-    async def requestheaders(self, flow: http.HTTPFlow) -> None:
+    def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Send a request for `PROXIED_HOST` to the page, or refuse it."""
         request = flow.request
-        await self._refuse_port(flow)
         # Only the proxy may set this header.
         request.headers.pop(PROOF_HEADER, None)
         if request.host.lower() != PROXIED_HOST or request.pretty_host.lower() != PROXIED_HOST:
@@ -154,15 +149,9 @@ class ProxiedPage(Guarded):
 
     def failed(self, hook: str, subject: Any, error: BaseException) -> bool:
         """Stop a request to the page if the request's hook failed."""
-        request = subject.request
-        if request.port == self._server.port or request.pretty_host.lower() == PROXIED_HOST:
+        if subject.request.pretty_host.lower() == PROXIED_HOST:
             stop(subject)
         return False
-
-    async def _refuse_port(self, flow: http.HTTPFlow) -> None:
-        host, port = flow.request.host, flow.request.port
-        if port == self._server.port and port and await listening.leads_here(host):
-            flow.response = http.Response.make(403, _PORT, {"content-type": "text/plain"})
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
         """Stream a response of the page, and remove the credentials from its flow."""
