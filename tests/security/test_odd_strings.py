@@ -107,7 +107,6 @@ _EXAMPLES = {"redaction": 15, "bodies": 25, "answers": 40, "codings": 60, "rules
 def test_laws_hold_for_every_input(name):
     @settings(
         max_examples=examples(_EXAMPLES.get(name, 100)),
-        deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
     )

@@ -66,8 +66,8 @@ def add_option(parser: pytest.Parser) -> None:
 def configure(config: pytest.Config) -> None:
     global part
     part = Part.read(config.getoption("--part"))
-    # The time that making an input takes depends on the machine more than on the code.
-    settings.register_profile("tests", suppress_health_check=[HealthCheck.too_slow])
+    # Times depend on the machine more than on the code.
+    settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("tests")
 
 

@@ -104,7 +104,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(st.sampled_from(["Bash", "shell", "Read", "exec", "str_replace_editor", "fs_read", "x", ""]), JSON)
 def test_never_fails(tool: str, arguments: Any) -> None:
     call = classify(tool, arguments)
@@ -251,7 +251,7 @@ SHELL_LIKE = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(SHELL_LIKE, st.sampled_from(["", " "]))
 def test_parsing_never_fails(words: list[str], glue: str) -> None:
     line = glue.join(words)
@@ -260,7 +260,7 @@ def test_parsing_never_fails(words: list[str], glue: str) -> None:
     assert parse(line) == parts
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(st.text(max_size=80))
 def test_any_text(line: str) -> None:
     assert all(part.argv for part in parse(line))

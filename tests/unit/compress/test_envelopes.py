@@ -176,7 +176,7 @@ def test_anything_else_is_no_envelope(text: str) -> None:
     assert outputs(text) == []
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.recursive(
         st.text(max_size=30) | st.integers(),
@@ -295,7 +295,7 @@ def test_the_limit_holds_for_all_of_them_together() -> None:
     assert result.loss is Loss.LOSSY
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(
     st.lists(
         st.sampled_from(["same line\n", "é 🎉\n", "error: x\n", "\x1b[1mb\x1b[0m\n", '"q"\t\\\n']),

@@ -272,7 +272,7 @@ def test_names_of_failed_tests_come_before_tests_that_passed() -> None:
         assert [name for name in names if name not in text] == []
 
 
-@settings(max_examples=examples.examples(60), deadline=None)
+@settings(max_examples=examples.examples(60))
 @given(
     st.lists(
         st.sampled_from([*FAILURES, *LEVELS, "ordinary", "x" * 700 + " error: in a long line", "é" * 400]),

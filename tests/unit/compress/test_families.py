@@ -348,7 +348,7 @@ PRINTED = [
 FRAGMENTS = st.lists(st.sampled_from(PRINTED), max_size=40)
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(st.sampled_from(NAMES), FRAGMENTS, st.sampled_from(["\n", "\r\n", ""]), st.booleans())
 def test_any_text(name: str, fragments: list[str], end: str, lossy: bool) -> None:
     """A family never raises, never grows a text, is deterministic, keeps errors, and loses only what it
@@ -447,7 +447,7 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(LINES, st.integers(1, 4))
 def test_counts_of_a_fold_add_up(lines: list[str], least: int) -> None:
     """The counts in the markers add up to the number of omitted lines."""
@@ -460,7 +460,7 @@ def test_counts_of_a_fold_add_up(lines: list[str], least: int) -> None:
     ]
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(LINES)
 def test_groups_can_be_written_out_again(lines: list[str]) -> None:
     after = made({"group": r"(?P<key>[a-z]+):(?P<rest>\d+:)"}).apply(lines, CriticalLines())
@@ -514,7 +514,7 @@ PRINTED |= {
     ),
     st.booleans(),
 )  # fmt: skip
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 def test_every_line_of_a_block_stands_or_is_counted_once(lines: list[str], is_scattered: bool) -> None:
     rule = PRINTED | {"say": "[{n}]", "scattered": is_scattered, "tells": "err", "min": 1}
     after = run(rule, "\n".join(lines)).split("\n") if lines else []

@@ -110,7 +110,7 @@ def hold(text: str, call: tuple[str, object], mode: Mode = Mode.STANDARD, lossy:
 
 
 @example("\n" + "\n".join([ROWS] * 6), ("Bash", {"command": "./deploy --all"}), Mode.AGGRESSIVE, False)
-@settings(max_examples=examples(180), deadline=None)
+@settings(max_examples=examples(180))
 @given(TEXTS | REPEATED, st.sampled_from(CALLS), st.sampled_from(Mode), st.booleans())
 def test_never_larger_never_again_always_the_same(
     text: str, call: tuple[str, object], mode: Mode, lossy: bool
@@ -139,7 +139,7 @@ def test_examples_through_the_whole_pipeline(line: str, text: str) -> None:
         assert re.findall(r"\w+", re.sub(r" \[ *\d+%\]$", "", critical))[-1] in kept.text
 
 
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(50))
 @given(TEXTS, st.sampled_from(CALLS), st.sampled_from([Mode.SAFE, Mode.STANDARD]))
 def test_without_loss_every_word_stays(text: str, call: tuple[str, object], mode: Mode) -> None:
     result = run(text, call, mode, lossy=False)
@@ -148,7 +148,7 @@ def test_without_loss_every_word_stays(text: str, call: tuple[str, object], mode
         assert (word in shown) == (word in text)
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(TEXTS, st.sampled_from(CALLS))
 def test_critical_lines_stay_until_the_limits(text: str, call: tuple[str, object]) -> None:
     result = run(text, call, Mode.STANDARD, max_output_bytes=1_000_000)

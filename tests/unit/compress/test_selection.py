@@ -178,7 +178,7 @@ def test_a_mark_counts_lines_where_they_are_whole(data: bytes, first: int, behin
     assert left_out(data, first, behind) == mark
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(st.lists(st.text("ab/_1 é\n", max_size=90), max_size=40), st.integers(LEAST, 900))
 def test_kept_units_fit_and_all_others_are_counted(lines: list[str], limit: int) -> None:
     whole = "\n".join(lines)
@@ -193,7 +193,7 @@ def test_kept_units_fit_and_all_others_are_counted(lines: list[str], limit: int)
         assert markers.left_out(kept) + len(shown) in (whole.count("\n") + 1, whole.count("\n") + 2)
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.text("ab/_1 é", min_size=1, max_size=60), min_size=1, max_size=60),
     st.integers(1, 400),
@@ -213,7 +213,7 @@ def test_the_ends_of_a_text_of_any_size(lines: list[str], times: int, limit: int
     assert gone + size(shown) >= len(data)
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.integers(0, 59), min_size=60, max_size=60),
     st.lists(st.integers(0, 59), max_size=20),

@@ -84,7 +84,7 @@ def bill(price, contexts):
     return total
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.tuples(st.integers(1000, 20_000), st.integers(0, 900)), min_size=1, max_size=5),
     st.integers(0, 30_000),

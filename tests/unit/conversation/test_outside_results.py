@@ -78,7 +78,7 @@ def test_each_text_is_searched_once(redactor: Redactor) -> None:
     assert len(seen) == 2
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.recursive(
         st.none()

@@ -268,7 +268,7 @@ def test_the_prefix_counts():
     assert len(form) <= 512
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.tuples(st.text(max_size=4000), st.booleans()), max_size=6),
     st.integers(min_value=1, max_value=5000),

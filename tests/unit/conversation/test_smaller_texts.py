@@ -105,7 +105,7 @@ def test_small_texts_have_no_smaller_form():
     assert shorten(json.dumps({"output": "x" * 40}), 50) is None
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(
     st.one_of(
         st.text(max_size=3000),
@@ -236,7 +236,7 @@ def test_placeholders_have_the_type_of_their_values_and_all_else_keeps_its_bytes
     assert trimmed(b'{"a": "' + b"x" * 101 + b'"}', 100) is None
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.dictionaries(
         st.text(max_size=8),
@@ -257,7 +257,7 @@ def test_trimmed_arguments_are_smaller_and_keep_their_keys_and_types(members, li
         assert all(value[key] == members[key] for key in members if key not in account)
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(
     st.dictionaries(
         st.text(max_size=8), st.text(max_size=300) | st.lists(st.integers(0, 9), max_size=150), max_size=5

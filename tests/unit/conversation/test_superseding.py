@@ -116,7 +116,7 @@ ENTRIES = st.tuples(
 )
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(st.lists(ENTRIES, max_size=8))
 def test_a_read_after_the_last_write_survives(entries: list[Entry]) -> None:
     found = superseded(

@@ -232,7 +232,7 @@ def follow(text: str, page_bytes: int, **more: Any) -> tuple[list[str], int]:
     raise AssertionError("it never ends")
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(st.text(alphabet="ab\né\u2028\ud800\udce9 ", max_size=400), st.integers(20, 120))
 def test_pages_add_up_to_the_original(text: str, page_bytes: int) -> None:
     pieces, count = follow(text, page_bytes)

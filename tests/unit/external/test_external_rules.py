@@ -98,7 +98,7 @@ _PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(st.lists(_PIECES, max_size=12).map("".join), st.lists(_PIECES, max_size=6).map("".join))
 def test_no_marker_survives_that_the_text_does_not_have(made: str, text: str) -> None:
     own = {found.group() for found in WHOLE.finditer(text)}

@@ -26,7 +26,7 @@ def by_package(pattern: bytes) -> Linear:
 
 @pytest.mark.skipif(not linear.HAS_ENGINE, reason="the package hides its engine")
 @given(st.sampled_from(PATTERNS), TEXTS, st.integers(0, 14), st.none() | st.integers(0, 14))
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 def test_both_ways_find_the_same(pattern: bytes, text: bytes, start: int, end: int | None) -> None:
     engine, package, whole = Linear(pattern, LATIN), re2.compile(pattern, LATIN), range(3)
 
@@ -47,7 +47,7 @@ def test_both_ways_find_the_same(pattern: bytes, text: bytes, start: int, end: i
 
 
 @given(st.sampled_from(PATTERNS), TEXTS)
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_without_the_engine_it_is_the_package(pattern: bytes, text: bytes) -> None:
     found = [match.span() for match in by_package(pattern).finditer(text)]
     assert found == [match.span() for match in re2.compile(pattern, LATIN).finditer(text)]

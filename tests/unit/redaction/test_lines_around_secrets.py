@@ -80,7 +80,7 @@ def test_there_are_examples() -> None:
     assert len(VALUES) > 350
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_secrets_beside_each_other(data: st.DataObject) -> None:
     lines: list[str] = []

@@ -43,21 +43,21 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(400))
 @given(TEXTS)
 def test_idempotent(text: str) -> None:
     once = redact(text)
     assert redact(once) == once
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(VALUES, st.booleans(), st.sampled_from([None, 2]))
 def test_json_stays_valid(value: object, ascii_only: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     json.loads(redact(text))
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(VALUES)
 @example({"password": [1.5000000000419218e16, -2.5e-7]})
 @example({"password\\": -10000})
@@ -67,7 +67,7 @@ def test_json_in_json_stays_valid(value: object) -> None:
     json.loads(json.loads(redact(text))["out"])
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(TEXTS, TEXTS)
 def test_a_token_is_replaced_in_any_text(before: str, after: str) -> None:
     token = "gh" + "o_" + contexts.values(8)["base62"][:36]

@@ -69,7 +69,7 @@ def put_in(value: Any) -> Any:
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(ARGUMENTS)
 def test_as_if_the_client_had_got_placeholders(client: str, shape: str, arguments: dict[str, Any]) -> None:
     body = SHAPES[shape](CLIENTS[client], put_in(arguments)).encode()
@@ -79,7 +79,7 @@ def test_as_if_the_client_had_got_placeholders(client: str, shape: str, argument
     assert document.render() == SHAPES[shape](CLIENTS[client], arguments).encode()
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(ARGUMENTS)
 def test_places_are_known_without_the_values(arguments: dict[str, Any]) -> None:
     """Places of short values are also remembered, because short values can't be found again."""

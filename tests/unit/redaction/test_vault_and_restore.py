@@ -228,7 +228,7 @@ MEMBERS = (
 PIECES = st.sampled_from(BROKEN) | st.sampled_from(MEMBERS)
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(
     st.lists(PIECES | st.text(max_size=4), max_size=12).map("".join),
     st.sampled_from([("Edit", False), ("apply_patch", False), ("apply_patch", True)]),
@@ -258,7 +258,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(st.dictionaries(st.sampled_from(["s", "t", "u"]), JSON_VALUES, max_size=3), st.booleans())
 def test_json_stays_json_and_only_the_values_change(arguments: dict[str, Any], first: bool) -> None:
     path = {"file_path": PATH}

@@ -122,7 +122,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(_JSON, st.sampled_from([200, 400, 413, 429, 500]))
 def test_no_shape_of_answer_raises(value, status):
     refusal = classify(status, json.dumps(value).encode(), "openrouter.ai")

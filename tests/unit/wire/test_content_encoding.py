@@ -18,7 +18,7 @@ LIMIT = 1_000_000
 
 
 @pytest.mark.parametrize("header", HEADERS)
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 @given(data=st.binary(max_size=2000))
 def test_there_and_back(header, data):
     assert decode(encode(data, header), header, LIMIT) == data

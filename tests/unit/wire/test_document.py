@@ -46,7 +46,7 @@ def json_texts(draw, depth=3):
     return "{" + inner + "}" if kind == "object" else "[" + inner + "]"
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(json_texts(), st.text(max_size=20), SPACES, SPACES)
 def test_editing_one_string_leaves_every_other_byte(other, new, before, after):
     start = f'{before}{{"other" :{other},"edit":'.encode()
@@ -57,14 +57,14 @@ def test_editing_one_string_leaves_every_other_byte(other, new, before, after):
     assert document.render() == start + encode(new) + end
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(json_texts())
 def test_an_unedited_document_is_the_same_object(text):
     data = text.encode()
     assert Document(data).render() is data
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(json_texts(), json_texts())
 def test_removing_a_member_leaves_valid_json_without_it(first, second):
     for text in (
@@ -82,7 +82,7 @@ def test_removing_a_member_leaves_valid_json_without_it(first, second):
         assert json.loads(document.render()) == expected
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(st.lists(json_texts(), max_size=3), st.integers(0, 3), SPACES)
 def test_items_are_inserted_where_they_belong(items, index, space):
     text = "[" + space + ",".join(items) + space + "]"
@@ -94,7 +94,7 @@ def test_items_are_inserted_where_they_belong(items, index, space):
     assert json.loads(document.render()) == expected
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(json_texts())
 def test_members_are_added_after_the_last(value):
     for text in (f'{{"a": {value} }}', "{}", "{ }"):
@@ -105,7 +105,7 @@ def test_members_are_added_after_the_last(value):
         assert rendered.endswith((b'"n\xc3\xa9":[1.10]}', b'"n\xc3\xa9":[1.10] }'))
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(st.text(alphabet=st.characters(codec=None, categories=None), max_size=30))
 def test_strings_survive_writing_and_reading(text):
     assert json.loads(encode(text)) == text
@@ -179,7 +179,7 @@ def test_repeated_names_of_an_object_are_found(text, names):
         assert document.repeated(document.root) == names
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(json_texts())
 def test_repeats_agrees_with_a_reader_of_pairs(text):
     document = Document(text.encode())
@@ -308,7 +308,7 @@ def containers(document: Document, value: Any) -> list[Any]:
     return [value, *(each for one in inner for each in containers(document, one))]
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(VALUES, st.lists(st.tuples(st.integers(0, 40), VALUES), max_size=5))
 def test_a_document_reads_like_its_rendered_bytes(body: Any, changes: list[tuple[int, Any]]) -> None:
     document = Document(json.dumps(body).encode())
