@@ -198,7 +198,9 @@ class _Search:
         most = min(self.printed.stop - position, len(earlier) - place)
         while ahead < most and output[position + ahead] == earlier[place + ahead] is not None:
             ahead += 1
-        return back, ahead
+        # An empty line in the middle of an output is not the empty rest of an earlier text.
+        is_rest = place + ahead == len(earlier) and not earlier[-1] and position + ahead < self.printed.stop
+        return back, ahead - is_rest
 
     def _name(self, part: _Reference) -> CallName | None:
         """Return the name of the earlier text of a part; None if the text can't be named."""

@@ -266,6 +266,8 @@ def test_the_last_line_stays_unless_the_whole_output_is_repeated_and_reports_not
     ran = "\n".join([*code(0, 20), last, ""])
     reporting = "\n".join([*code(0, 20), "build succeeded.", *code(20, 40), last, ""])
     assert rerun(ran, ran) == "[21 lines: same as in Bash ./run]"
+    longer = "[21 lines: same as in Bash ./run, lines 1 to 21 of its output]\n\nand more"
+    assert rerun(ran, f"{ran}\nand more") == longer
     for earlier, new in ((ran, f"begun\n{ran}"), (reporting, reporting)):
         made = rerun(earlier, new)
         assert made is not None
