@@ -22,7 +22,6 @@ from penumbra.flow.certificate_names import CertificateNames
 from penumbra.flow.current_settings import CurrentSettings, EngineHandle, Engines
 from penumbra.flow.explainer import Explainer, FlowCommands
 from penumbra.flow.guarded import Guarded
-from penumbra.flow.mitm import spare_log_hooks
 from penumbra.flow.only_http import OnlyHttp
 from penumbra.flow.page.contents import Contents, Texts
 from penumbra.flow.page.server import PORT_CLOSED, PageServer, ProxiedPage
@@ -128,7 +127,6 @@ class Penumbra(Guarded):
         self.responses.tool_loop.running()
         self.listening.running()
         self.commands.running()
-        spare_log_hooks()
 
     def done(self) -> None:
         """Write the statistics that are not written yet, and close all files."""

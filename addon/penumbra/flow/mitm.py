@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
-from mitmproxy import ctx, http, log, websocket
+from mitmproxy import ctx, http, websocket
 from mitmproxy.proxy import layer
 
 Flow = http.HTTPFlow
@@ -35,14 +34,3 @@ def option(name: str) -> Any:
 def addon(name: str) -> Any:
     """Return an addon of mitmproxy by its name; None if this program lacks the addon."""
     return ctx.master.addons.get(name)
-
-
-def spare_log_hooks() -> None:
-    """Keep log entries from becoming hooks while no addon takes them. A hook asks all addons."""
-    for handler in logging.getLogger().handlers:
-        if isinstance(handler, log.LegacyLogEvents):
-            handler.addFilter(_is_taken)
-
-
-def _is_taken(record: logging.LogRecord) -> bool:
-    return True in [hasattr(each, "add_log") for each in list(ctx.master.addons.lookup.values())]
