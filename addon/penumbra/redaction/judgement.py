@@ -58,6 +58,8 @@ _APART = re.compile(r"[ '’‘-]")
 _PART = re.compile(r"[^A-Za-z0-9@$!]+")
 _LOOK = 256
 """Only this number of characters is read, at the beginning, because hostile texts have very long values."""
+_WHOLE = ("given", "lone", "lone_word", "placeholder")
+"""These questions are answered for whole values, because a long secret may begin harmlessly."""
 
 
 _SIGNS = re.compile(r"(?:\w+|[0-9]+\.[0-9]+|[<>=]=?|[() ])+")
@@ -73,7 +75,8 @@ def is_secret(value: str, strength: Strength, style: Style) -> bool:
 @remembered(16_384)
 def judge(question: str, value: str, strength: Strength = Strength.NONE, style: Style = Style.CODE) -> bool:
     """Return the answer to a question of `judgement.yaml` about a value."""
-    answer: bool = _answers()[question](value[:_LOOK], strength, style)
+    look = None if question in _WHOLE else _LOOK
+    answer: bool = _answers()[question](value[:look], strength, style)
     return answer
 
 

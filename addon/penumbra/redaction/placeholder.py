@@ -25,11 +25,13 @@ PATTERN_BYTES = re.compile(rf"\[{_BODY}\]".encode())
 WITHIN_WORD = re.compile(rf"\[(?:(?<=[\w+/-]\[)(?<!\\[nrt]\[){_BODY}\]|{_BODY}\](?=[\w+/-]))".encode())
 """This pattern matches a placeholder that replaces a part of a word."""
 BESIDE = re.compile(
-    rf"\[(?:(?<![=:]\[)(?<![=:][ \"']\[)(?<![=:] [\"']\[){_BODY}\]"
+    rf"\[(?:(?:(?<![^0-9=+/!#$%&*?.-][=:]\[)|(?<=[\w+/-]{{24}}[=:]\[))"
+    rf"(?<![=:][ \"']\[)(?<![=:] [\"']\[){_BODY}\]"
     rf"|{_BODY}\](?![\"'][,}}]|[\"']?(?:,?[\r\n]|\Z)))".encode()
 )
 """This pattern matches a placeholder that may be a part of a longer secret. The whole value of an assignment,
-up to a quote or the end of the line, is no such part."""
+up to a quote or the end of the line, is no such part. After a sign, a digit or a long word, `=` or `:` may be
+a part of a secret instead, as in base64."""
 ALONE = (
     rf"[\"']?[ \t]{{0,4}}[:=][ \t]{{0,4}}(?:\[{_BODY}\](?=[\r\n]|\Z)"
     rf"|([\"'])\[{_BODY}\]\1(?![ \t]{{1,4}}(?:->|\xe2)))"

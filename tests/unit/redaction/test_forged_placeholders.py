@@ -36,6 +36,8 @@ BESIDE = [
     f"{_TOKEN[:14]}⟦⟧{_TOKEN[14:]}",
     f"{_TOKEN[:14]}\x1b[0m⟦⟧{_TOKEN[14:]}",
     f"Cookie: session={_PASSWORD}{_PASSWORD}⟦⟧; Path=/",
+    f"api_key%3D{_PASSWORD}!=⟦⟧",
+    f'ENCRYPTION_KEY="{_TOKEN[4:]}z=⟦⟧"',
     f"poly_private_keyToken = '⟦⟧0x{'9CC4d16f78E6d032fa2FcF90Fef41e4E' * 2}'",
 ]
 

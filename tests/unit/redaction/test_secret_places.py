@@ -52,6 +52,12 @@ def test_lines_that_are_no_users_do_not_end_a_file_of_them(redactor: Redactor, f
     assert "Tr1cky" not in shown
 
 
+def test_long_values_whose_beginning_is_no_secret(redactor: Redactor) -> None:
+    zeros, path = ("A" * 300 + PLACED["random"], "/usr/lib" * 40 + PLACED["random"] * 4)
+    assert zeros not in redactor.redact(f"kind: Secret\nstringData:\n  blob: {zeros}\n").text
+    assert path not in redactor.redact(f"{path}\n", "cat ~/.vault-token").text
+
+
 REDACTOR = Redactor(LIBRARY_KEY)
 VALUES = ("Harbor77!sun", "Zk2mVt41qX", "Gr33nTea!x")
 
