@@ -345,8 +345,8 @@ class ChatTurns(Turns):
     ends = ENDS
     error_body = staticmethod(openai_error)
     grows = growing(
-        rb'\{[^\n]*?"delta":\{(?:"content"|"tool_calls":\[\{"index":\d+,"function":\{"arguments"):',
-        rb'(?P<tail>"\}[^\n]*?(?:\}|"obfuscation": ?"))[\w-]*(?P<end>"?\}?\n\n)',
+        rb'\{(?>[^\n]*?"delta":\{)(?:"content"|"tool_calls":\[\{"index":\d+,"function":\{"arguments"):',
+        rb'(?P<tail>"\}[^\n{]*?(?:\}|"obfuscation": ?"))[\w-]*(?P<end>"?\}?\n\n)',
     )
 
     def __init__(self, framing: Framing, injected_tool: str, before: str = "") -> None:

@@ -27,6 +27,7 @@ from penumbra.compress import time_budget
 from penumbra.compress.facts import TextFacts
 from penumbra.compress.failure_lines import FailureLines
 from penumbra.compress.size import LEAST_CUT, counted
+from penumbra.linear import utf8
 
 LEAST = 240
 """The smallest limit, in bytes, for which units are chosen."""
@@ -310,7 +311,7 @@ class Selection:
             else:
                 before = b"\n" if parts and not parts[-1].endswith(b"\n") else b""
                 after = b"\n" if run < count else b""
-                parts.append(before + mark(first, end).encode() + after)
+                parts.append(before + utf8(mark(first, end)) + after)
             unit = run
         return b"".join(parts).decode("utf-8", "surrogatepass")
 

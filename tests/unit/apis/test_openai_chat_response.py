@@ -209,6 +209,21 @@ def test_several_choices_are_not_continued() -> None:
     assert not turn.continuable
 
 
+def test_each_text_of_an_event_with_several_texts_is_read() -> None:
+    first = chunk(0, content="a")
+    for more in (b'{"index": 1, "delta": {"content": "b"}}, ', b'{"delta": {"content": "b"}}, {}, '):
+        for event in (first.replace(b"[", b"[" + more), first.replace(b"}]", b"}, " + more[:-2] + b"]")):
+            data = event.replace(b": ", b":").replace(b"data:", b"data: ")
+            together, (turn,) = drive(stream(), [data * 4], lambda data: chunks(data, 50))
+            assert (together, sorted(turn.text)) == (data * 4, sorted("ab" * 4))
+
+
+def test_an_event_with_many_choices_is_read_in_linear_time() -> None:
+    choices = b",".join([b'{"delta":{"content":"abcdefgh"}}'] * 20_000)
+    data = b'data: {"choices":[' + choices + b"]} \n\n"
+    assert drive(stream(), [data], lambda data: chunks(data, 1 << 20))[0] == data
+
+
 def test_malformed_arguments() -> None:
     calls = [fragment(0, '{"id": "sha', id="p", type="function", name=PHANTOM)]
     data = chunk(0, role="assistant", tool_calls=calls) + chunk(0, reason="length") + DONE

@@ -42,6 +42,15 @@ def in_part(tool: str, arguments: dict[str, Any], text: str, **output: Any) -> s
     return body
 
 
+def test_a_mark_may_name_a_file_with_an_unpaired_surrogate() -> None:
+    hits = [
+        f"src/m{n // 8}\ud83d.py:{n}:    value_{n * 7919 % 1000} = read(cache, {n * n})\n" for n in range(400)
+    ]
+    assert re.search(
+        r"lines left out: .*\ud83d", in_part("Bash", {"command": "rg -n value src"}, "".join(hits))
+    )
+
+
 def test_lines_with_new_names_are_kept_in_any_position() -> None:
     lines = list(NOISE)
     lines[173] = "wrote build/out/report-4711.html and cfg.retryLimit=31337"
