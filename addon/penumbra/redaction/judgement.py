@@ -62,7 +62,7 @@ _WHOLE = ("given", "lone", "lone_word", "placeholder")
 """These questions are answered for whole values, because a long secret may begin harmlessly."""
 
 
-_SIGNS = re.compile(r"(?:\w+|[0-9]+\.[0-9]+|[<>=]=?|[() ])+")
+_SIGNS = re.compile(r"(?:\d\.\d|[\w() ]|[<>=]=?)+", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _Answer = Callable[..., Any]
 

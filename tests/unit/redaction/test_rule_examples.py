@@ -8,7 +8,7 @@ import re
 import pytest
 
 from penumbra import rules
-from penumbra.redaction import LIBRARY_KEY, RuleError, rule, ruleset
+from penumbra.redaction import LIBRARY_KEY, RuleError, judgement, rule, ruleset
 from penumbra.redaction.finders.value_reading import patterns
 from penumbra.redaction.judgement import judge
 from penumbra.redaction.names import Strength
@@ -194,6 +194,12 @@ def test_questions_have_the_answers_of_their_examples(question: str) -> None:
     asked = QUESTIONS[question]
     examples = dict.fromkeys(asked["is"], True) | dict.fromkeys(asked["isnt"], False)
     assert {value: _answer(question, value) for value in examples} == examples
+
+
+@pytest.mark.parametrize("condition", ["ｌｅｎ(ｖａｌｕｅ)", "length.real", "[length]", "value"])
+def test_conditions_hold_nothing_but_features(condition: str) -> None:
+    with pytest.raises(ValueError, match=r"^no "):
+        judgement._row(f"yes if {condition}")
 
 
 USERS = {
