@@ -47,7 +47,7 @@ class Response:
         self._around: tuple[bytes, ...] = ()
         """The bytes around the text of the last event if it only added text; otherwise empty."""
         self._texts: list[bytes] = []
-        """The texts of the unread events since then, which have the same bytes around their texts."""
+        """The texts of the unread events, which have the same bytes around their texts."""
         self._rest: list[Event] = []
         """The events in the last bytes of a turn, until the response is continued or ended."""
 

@@ -51,17 +51,15 @@ _CONSTRAINT = re.compile(r" ?([A-Za-z][A-Za-z_]{1,29}(?:v[46])?)(?:[:=,(\[]([^|\
 """A rule of a form's validation: `min:8`, `max_length[72]`, `between:20,40`."""
 _BETWEEN_CONSTRAINTS = re.compile(r"[|;]|,(?=[A-Za-z])")
 _TAKEN = re.compile(r"\d*|\w{1,4}|[^\W\d]+(?:[.-][^\W\d]+)*")
-"""The arguments of such a rule: numbers, words of at most four characters, and longer names without
+"""The arguments of a rule of validation: numbers, words of at most four characters, and longer names without
 digits."""
 _JOINTS = re.compile(r"[-_.]")
 _APART = re.compile(r"[ '’‘-]")
 _PART = re.compile(r"[^A-Za-z0-9@$!]+")
 _LOOK = 256
-"""Only this number of characters is read, at the beginning, because hostile texts have very long values."""
+"""The number of characters read at the beginning of a value, because hostile texts have very long values."""
 _WHOLE = ("given", "lone", "lone_word", "placeholder")
-"""These questions are answered for whole values, because a long secret may begin harmlessly."""
-
-
+"""The questions that are answered for whole values, because a long secret may begin harmlessly."""
 _SIGNS = re.compile(r"(?:\d\.\d|[\w() ]|[<>=]=?)+", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _Answer = Callable[..., Any]
