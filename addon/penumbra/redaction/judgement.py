@@ -84,12 +84,12 @@ def _answers() -> Mapping[str, _Answer]:
     known: dict[str, Any] = {**Style.__members__, **Strength.__members__, **SHAPES, **_OF_VALUES}
     known["__builtins__"] = {}
     for question, asked in _QUESTIONS.items():
-        rows = " else ".join(map(_row, asked["rows"]))
+        rows = " else ".join(map(row_expression, asked["rows"]))
         known[question] = eval(f"lambda value, strength, style: {rows} else False", known)
     return known
 
 
-def _row(row: str) -> str:
+def row_expression(row: str) -> str:
     """Return a row as the beginning of a conditional expression of Python."""
     answer, _, condition = row.partition(" if ")
     # The condition has no sign with which it could do more than compare features.

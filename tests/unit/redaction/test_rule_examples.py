@@ -199,7 +199,7 @@ def test_questions_have_the_answers_of_their_examples(question: str) -> None:
 @pytest.mark.parametrize("condition", ["ｌｅｎ(ｖａｌｕｅ)", "length.real", "[length]", "value"])
 def test_conditions_hold_nothing_but_features(condition: str) -> None:
     with pytest.raises(ValueError, match=r"^no "):
-        judgement._row(f"yes if {condition}")
+        judgement.row_expression(f"yes if {condition}")
 
 
 USERS = {
