@@ -70,8 +70,8 @@ class Penumbra(Guarded):
         remembered = self.journal, self.explainer, self.memory, self.texts, contents
         self.commands = FlowCommands(*remembered, lambda: self.settings.pause, self._counted, self._forget)
         self.page = PageServer(contents, self.commands.switch)
-        # These parts don't handle LLM calls. They are no child addons, because mitmproxy would ask each child
-        # for each hook.
+        # These parts don't handle LLM calls. mitmproxy would ask each child addon for each hook, so the parts
+        # are no child addons.
         self.certificates, self.proxied_page = CertificateNames(), ProxiedPage(self.page)
         self.listening = listening.Listening(lambda: {self.page.port: PORT_CLOSED})
         self.server_connect, self.http_connect = self.listening.server_connect, self.listening.http_connect

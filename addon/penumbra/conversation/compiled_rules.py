@@ -99,10 +99,9 @@ def warm_up(redactor: Future[Redactor]) -> None:
             pipeline.shorten(output, Policy(lossy=True, min_bytes=0), redact, lambda original: "")
         api = recognise.by_request_line("POST", "/v1/messages")
         caller = Credentials.of("api.anthropic.com", "", {"authorization": "Bearer x"}, {}).caller(b"")
-        document, known = Document(_REQUEST), True
-        request = (
-            read.read(document, api, Settings(), caller, knows_caller=known) if api is not None else None
-        )
-        if api is not None and request is not None:
+        if api is None:
+            return
+        request = read.read(Document(_REQUEST), api, Settings(), caller, knows_caller=True)
+        if request is not None:
             session.identify({}, request.document, request.conversation.opening)
             cache_price.of_request(api.format, request.conversation.model, request.document)

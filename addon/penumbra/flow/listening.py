@@ -21,9 +21,9 @@ _log = logging.getLogger(__name__)
 
 
 class Listening(Guarded):
-    """A `Listening` reports if other machines can reach the proxy. It also refuses connections to mitmweb and
-    to the ports that `closed` returns with the words of a refusal, because their clients would be taken for
-    clients on this machine."""
+    """A `Listening` reports if other machines can reach the proxy. Connections through the proxy to mitmweb
+    are refused, because mitmweb would take their clients for clients on this machine. So are connections to
+    the ports that `closed` returns, each with the words of its refusal."""
 
     def __init__(self, closed: Callable[[], dict[int | None, str]]) -> None:
         self._closed = closed

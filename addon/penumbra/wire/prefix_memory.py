@@ -47,7 +47,7 @@ LEAST_SPARED = 20_000
 """The smallest number of bytes in a prefix that `first` returns."""
 _LAST_ADDRESS = 1 << 64
 _SEPARATOR = re.compile(rb"[ \t\n\r]*+([,\]])[ \t\n\r]*+")
-# `_cffi_backend.FFI` is written in C. The class `cffi.FFI` adds calls in Python.
+# Modules that cffi generates use this class, which is written in C. `cffi.FFI` adds calls in Python.
 ffi = FFI()
 POINTER = ffi.typeof("uintptr_t")
 S = TypeVar("S")
